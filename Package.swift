@@ -208,7 +208,7 @@ for (folder, command, dependencies) in [
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]), ("Tally", "tally", ["RunLoops", "TypedPorts"]),
     ("Workers", "workers", ports + ["TypedPorts"]), ("PassDescriptor", "pass-descriptor", ["TypedPorts"]),
-    ("SharedImage", "shared-image", ["TypedPorts"]),
+    ("SharedImage", "shared-image", ["TypedPorts"]), ("HotUpgrade", "hot-upgrade", ports),
     ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts", "DarwinNames"]),
     ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),
     ("FoundationGuest", "foundation-guest", ["FoundationPorts", "RunLoops"]),

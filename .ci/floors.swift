@@ -23,7 +23,7 @@ let modules: [(name: String, floors: [[String]])] = [
         [
             ["Wire"], ["System"], ["Carriers"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"],
             ["Inspection"],
-            ["Runtime"], [""], ["Names"], ["CheckIn", "MessagePorts"],
+            ["Runtime"], [""], ["Moving"], ["Names"], ["CheckIn", "MessagePorts"],
         ]
     ),
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -412,28 +411,6 @@ bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid, unsigned *gid
     return true;
 }
 
-int crl_spawn(int *pid, const char *path, char *const arguments[], char *const environment[],
-              const char *folder, const int standard[3]) {
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawn_file_actions_init(&actions);
-    if (folder) posix_spawn_file_actions_addchdir_np(&actions, folder);
-    for (int place = 0; place < 3; place++)
-        if (standard[place] >= 0) posix_spawn_file_actions_adddup2(&actions, standard[place], place);
-    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    int error = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
 int crl_pidfd_signal(int descriptor, int signal) {
     return (int)syscall(SYS_pidfd_send_signal, descriptor, signal, NULL, 0);
 }
@@ -489,8 +466,10 @@ uint64_t crl_memory_size(int descriptor) {
 bool crl_memory_freeze(int descriptor, void *memory, uint64_t size) {
     // A shared mapping is in the way of the seal, before Linux 6.7 also one that only reads.
     return mmap(memory, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, descriptor, 0) != MAP_FAILED
-        && fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0;
+        && crl_memory_seal(descriptor);
 }
+
+bool crl_memory_seal(int descriptor) { return fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0; }
 
 uint64_t crl_memory_whole_size(int descriptor, bool is_frozen) {
     struct stat status;

@@ -6,7 +6,7 @@ import RunLoops
 // Foundation's messages and this library's.
 
 extension MachPort.Message {
-    /// Nil when a component is neither data nor a port of this library.
+    /// Nil when a component is neither data, nor a port of this library, nor an open file.
     init?(msgid: Int, _ components: NSArray?, replyPort: MachPort.SendRight?) {
         var parts: [Component] = []
         for index in 0..<(components?.count ?? 0) {
@@ -16,6 +16,10 @@ extension MachPort.Message {
             case let port as SendRightPort:
                 guard let right = port.sendRight else { return nil }
                 parts.append(.port(right))
+            case let file as FileHandle:
+                // The handle stays its owner's.
+                guard let descriptor = try? MessageDescriptor(duplicating: file.fileDescriptor) else { return nil }
+                parts.append(.descriptor(descriptor))
             default: return nil
             }
         }
@@ -51,6 +55,15 @@ extension NSArray {
     }
 }
 
+extension MachPort.Message {
+    /// The open file in a component. A handle of -1 stands for a file that has not come.
+    fileprivate func file(ofComponent index: Int) -> FileHandle? {
+        descriptor(ofComponent: index).map { descriptor in
+            FileHandle(fileDescriptor: (try? descriptor.take()) ?? -1, closeOnDealloc: true)
+        }
+    }
+}
+
 extension PortMessage {
     /// A received message.
     convenience init(_ message: MachPort.Message, _ replyRight: ReplyRight?, to port: SendRightPort) {
@@ -59,13 +72,15 @@ extension PortMessage {
             let data = message.withBytes(ofComponent: index) { bytes in
                 bytes.withUnsafeBytes { NSData(bytes: $0.baseAddress, length: $0.count) }
             }
-            return data ?? message.port(ofComponent: index).map(port.object) ?? NSData()
+            return data ?? message.port(ofComponent: index).map(port.object) ?? message.file(ofComponent: index)
+                ?? NSData()
         }
         self.init(sendPort: sendPort, receivePort: port, components: components)
         msgid = message.id
     }
 
-    /// Makes a message of components of any type, as on macOS, where Foundation here takes objects alone.
+    /// Makes a message of components of any type, as on macOS, where Foundation here takes objects alone. A component is
+    /// data, a port, or a `FileHandle`, whose file the receiver gets as a handle of its own.
     public convenience init(sendPort: Port?, receivePort replyPort: Port?, components: [Any]?) {
         self.init(sendPort: sendPort, receivePort: replyPort, components: components?.map { $0 as AnyObject })
     }

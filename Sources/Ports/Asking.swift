@@ -62,7 +62,8 @@ extension MachPort.SendRight {
     ) throws(PortError) {
         let answerChannel = answers.receiver.channel
         let packet = QuestionPacket(
-            number: id.number, answers: try channel.isLocal ? answerChannel.right : answerChannel.exposedRight(),
+            number: channel.id.number,
+            answers: try channel.isLocal ? answerChannel.right : answerChannel.exposedRight(),
             question: BoundedCoding.encode(question))
         guard let owner else {
             let runtime = answers.runtime

@@ -39,20 +39,22 @@ public final class MachPort: Sendable, CustomStringConvertible {
             handler.map(Self.messageHandler))
     }
 
+    /// - Parameter publicID: The identity of a port that comes from another process; nil for another port.
     init(
         _ limits: PortLimits, _ nameServer: PortNameServer, _ handler: ReceivedMessage.Handler?,
-        requests: RequestLedger? = nil
+        requests: RequestLedger? = nil, of publicID: PortID? = nil
     ) throws(PortError) {
         try Fork.check()
         runtime = nameServer.runtime
         receiver = try Receiver(
-            limits, directoryPath: nameServer.path, runtime.receiving, requests, handlers: .init(message: handler))
+            limits, directoryPath: nameServer.path, runtime.receiving, requests, of: publicID,
+            handlers: .init(message: handler))
     }
 
     deinit { receiver.invalidate() }
 
-    /// The unique identity of the port.
-    public var id: PortID { receiver.id }
+    /// The unique identity of the port, which stays when the port moves to another process.
+    public var id: PortID { receiver.channel.publicID }
 
     /// The port as people know it. See ``PortIdentity``.
     public var identity: PortIdentity { receiver.identity }
@@ -93,6 +95,12 @@ public final class MachPort: Sendable, CustomStringConvertible {
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the loop's thread has ended.
     public func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) throws(PortError) {
         try receiver.schedule(in: loop, forMode: mode, keeping: self)
+    }
+
+    /// Lets the housekeeping thread, which does not keep the port, handle its messages.
+    func handleOnHousekeeping(_ handler: @escaping Handler) throws(PortError) {
+        setHandler(handler)
+        try receiver.schedule(in: runtime.housekeeping.loop(), forMode: .default)
     }
 
     /// Removes the port from a loop's mode. The corresponding method is NSPort's `removeFromRunLoop:forMode:`.

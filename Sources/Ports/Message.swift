@@ -8,12 +8,18 @@ extension MachPort {
             case bytes([UInt8])
             /// A right to send to a port of any process.
             case port(SendRight)
+            /// The right to receive from a port, which moves the port to the process that claims it.
+            case receiveRight(ReceiveRight)
             /// A descriptor, which the send takes out of its object.
             case descriptor(MessageDescriptor)
         }
 
         /// The sender's number for the subject of the message. NSPortMessage calls the id `msgid`.
         public var id: UInt32
+
+        /// Whether large components of bytes behind the first may travel as frozen memory, because their reader takes
+        /// both.
+        package var mayUseMemory = false
 
         /// The port for the answer. NSPortMessage calls it `receivePort` in the sender, `sendPort` in the receiver.
         public var replyPort: SendRight? {
@@ -36,6 +42,7 @@ extension MachPort {
                         switch component {
                         case .bytes(let bytes): .bytes(bytes)
                         case .port(let right): .port(SendRight(right))
+                        case .offer(let right): .receiveRight(ReceiveRight(offer: SendRight(right)))
                         case .descriptor(let descriptor): .descriptor(descriptor)
                         }
                     }
@@ -82,6 +89,7 @@ extension MachPort {
                 switch component {
                 case .bytes(let bytes): "\(bytes.count) bytes"
                 case .port(let right): right.description
+                case .receiveRight(let right): right.description
                 case .descriptor(let descriptor): descriptor.description
                 }
             }
@@ -123,6 +131,19 @@ extension MachPort {
             }
         }
 
+        /// The right to receive in a component; nil for other components, or past the last component.
+        public func receiveRight(ofComponent index: Int) -> ReceiveRight? {
+            switch content {
+            case .built(let components, _):
+                guard components.indices.contains(index), case .receiveRight(let right) = components[index] else {
+                    return nil
+                }
+                return right
+            case .received(let message):
+                return message.offer(ofComponent: index).map { ReceiveRight(offer: SendRight($0)) }
+            }
+        }
+
         /// The descriptor in a component; nil for bytes and ports, or past the last component. Each call returns the same
         /// object.
         public func descriptor(ofComponent index: Int) -> MessageDescriptor? {
@@ -134,6 +155,18 @@ extension MachPort {
                 return descriptor
             case .received(let message): return message.descriptor(ofComponent: index)
             }
+        }
+
+        /// The frozen memory in a component, which the receiver's limit of a message counts; nil for bytes and ports, or
+        /// past the last component.
+        /// - Throws: ``PortError``: as ``SharedMemory/init(_:)``, and `messageTooLarge`.
+        package func memory(ofComponent index: Int) throws(PortError) -> SharedMemory? {
+            if case .received(.frame(let frame)) = content {
+                return try frame.memory(ofComponent: index).map { SharedMemory($0) }
+            }
+            guard let descriptor = descriptor(ofComponent: index) else { return nil }
+            if let memory = descriptor.lentMemory { return memory }
+            return try SharedMemory(descriptor)
         }
 
         @usableFromInline

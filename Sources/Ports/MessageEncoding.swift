@@ -1,6 +1,6 @@
 import ZeroMQ
 
-/// Builds messages for sending: local messages, which nothing copies, and frames, each with one allocation of libzmq's.
+/// Builds messages for sending: local messages, which nothing copies, and frames.
 enum MessageEncoding {
     /// A message of any components. The ports in a frame are exposed first.
     static func outgoing(
@@ -8,19 +8,25 @@ enum MessageEncoding {
     ) throws(PortError) -> OutgoingMessage {
         var components = message.components
         guard port.isLocal else {
+            if message.mayUseMemory, let large = LargeBytes(of: components) {
+                return .frame(try large.frame(message, kind: kind, request: request, to: port))
+            }
             let frame = try frame(message, components, kind: kind, request: request, to: port)
             let hasDescriptors = Wire.descriptorToken(of: frame) != nil
             return .frame(OutgoingFrame(frame, hasDescriptors ? try handOverDescriptors(in: &components) : nil))
         }
-        let reply = message.replyPort?.channel
+        let reply = message.replyPort?.first
         let header = WireHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0)
         var (size, hasDescriptors) = (header.componentsOffset, false)
         for component in components {
             switch component {
             case .bytes(let bytes): size += bytes.count
             // The size in a frame, as long as the port is not exposed.
-            case .port(let right): size += right.channel.right.size
-            case .descriptor: hasDescriptors = true
+            case .port(let right): size += right.first.right.size
+            case .receiveRight(let right): size += right.offer.first.right.size
+            case .descriptor(let descriptor):
+                hasDescriptors = true
+                size += descriptor.memory?.byteCount ?? 0
             }
         }
         let checkedSize = try port.check(size: size)
@@ -37,9 +43,19 @@ enum MessageEncoding {
                 size: checkedSize), descriptors)
     }
 
+    /// A frame of these components, with the message's reply port.
+    static func frame(
+        _ message: MachPort.Message, _ components: [MachPort.Message.Component], kind: Wire.Kind, request: UInt64,
+        to port: SendChannel
+    ) throws(PortError) -> ZeroMQFrame {
+        try port.frame(
+            kind: kind, id: message.id, request: request, components, replyRight: message.replyPort?.first
+        ) { $0.local }
+    }
+
     /// Takes the descriptors out of their objects.
     /// - Returns: The objects in the components that have the descriptors now.
-    private static func handOverDescriptors(
+    static func handOverDescriptors(
         in components: inout [MachPort.Message.Component]
     ) throws(PortError) -> [MessageDescriptor] {
         var handedOver: [MessageDescriptor] = []
@@ -60,7 +76,7 @@ enum MessageEncoding {
         guard let queue = port.localQueue else {
             return .frame(OutgoingFrame(try frame(id: id, bytes: bytes, replyPort: replyPort, to: port)))
         }
-        let reply = replyPort?.channel
+        let reply = replyPort?.first
         let header = WireHeader(count: 1, replySize: reply?.right.size ?? 0)
         let size = try port.check(size: header.componentsOffset + bytes.byteCount)
         return .local(LocalMessage(id: id, bytes: bytes, replyRight: reply, size: size, from: queue.pool), nil)
@@ -69,86 +85,24 @@ enum MessageEncoding {
     static func frame(
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
     ) throws(PortError) -> ZeroMQFrame {
-        let reply = try replyPort?.channel.exposedRight()
+        let reply = try replyPort?.first.exposedRight()
         let header = WireHeader(id: id, count: 1, replySize: reply?.size ?? 0)
-        return try frame(header, reply, size: bytes.byteCount, to: port) { target in
+        return try port.frame(header, reply, size: bytes.byteCount) { target in
             target.setLittle(UInt32(bytes.byteCount), at: header.sizesOffset)
             bytes.withUnsafeBytes {
                 UnsafeMutableRawBufferPointer(rebasing: target[header.componentsOffset...]).copyMemory(from: $0)
             }
         }
     }
-
-    static func frame(
-        _ message: MachPort.Message, _ components: [MachPort.Message.Component], kind: Wire.Kind, request: UInt64,
-        to port: SendChannel
-    ) throws(PortError) -> ZeroMQFrame {
-        let reply = try message.replyPort?.channel.exposedRight()
-        var rights: [WireRight] = []
-        var (size, descriptorCount) = (0, 0)
-        for component in components {
-            switch component {
-            case .bytes(let bytes): size += bytes.count
-            case .port(let right):
-                let right = try right.channel.exposedRight()
-                rights.append(right)
-                size += right.size
-            case .descriptor: descriptorCount += 1
-            }
-        }
-        let header = WireHeader(
-            kind: kind, id: message.id, request: request, count: components.count, replySize: reply?.size ?? 0,
-            descriptorCount: descriptorCount)
-        return try frame(header, reply, size: size, to: port) { target in
-            var offset = header.componentsOffset
-            var ports = rights.makeIterator()
-            for (index, component) in components.enumerated() {
-                var size: UInt32 = 0
-                switch component {
-                case .bytes(let bytes):
-                    size = UInt32(bytes.count)
-                    UnsafeMutableRawBufferPointer(rebasing: target[offset...]).copyBytes(from: bytes)
-                case .port:
-                    let right = ports.next()
-                    size = UInt32(right?.size ?? 0)
-                    write(right, to: target, at: offset)
-                case .descriptor: break
-                }
-                offset += Int(size)
-                if case .bytes = component {} else { size |= Wire.portBit }
-                target.setLittle(size, at: header.sizesOffset + 4 * index)
-            }
-        }
-    }
-
-    private static func frame(
-        _ header: WireHeader, _ reply: WireRight?, size componentsSize: Int, to port: SendChannel,
-        _ writeComponents: (UnsafeMutableRawBufferPointer) -> Void
-    ) throws(PortError) -> ZeroMQFrame {
-        let size = header.componentsOffset + componentsSize + header.descriptorTokenSize
-        try port.check(size: size)
-        var frame = try zeroMQ { () throws(ZeroMQError) in try ZeroMQFrame(count: size) }
-        frame.withUnsafeMutableBytes { target in
-            header.write(to: target)
-            write(reply, to: target, at: header.replyOffset)
-            writeComponents(target)
-        }
-        // Set when the descriptors are sent. Memory that was used before may have the last token.
-        if header.descriptorCount > 0 { Wire.setDescriptorToken(.init(socket: 0, packet: 0), of: &frame) }
-        return frame
-    }
-
-    private static func write(_ right: WireRight?, to bytes: UnsafeMutableRawBufferPointer, at offset: Int) {
-        right?.write(to: UnsafeMutableRawBufferPointer(rebasing: bytes[offset...]))
-    }
 }
 
 extension MachPort.Message.Component {
     /// The component for a port of the same runtime.
-    fileprivate var local: LocalMessage.Component {
+    var local: LocalMessage.Component {
         switch self {
         case .bytes(let bytes): .bytes(bytes)
-        case .port(let right): .port(right.channel)
+        case .port(let right): .port(right.first)
+        case .receiveRight(let right): .offer(right.offer.first)
         case .descriptor(let descriptor): .descriptor(descriptor)
         }
     }

@@ -57,7 +57,8 @@ extension PortRuntime {
             counters.waiting += found.waiting
             for name in port.exposure.serviceNames {
                 counters.named[name] = PortCounters.Port(
-                    id: port.id, received: found.received, waiting: found.waiting, dropped: port.intake.totals.malformed
+                    id: port.channel.publicID, received: found.received, waiting: found.waiting,
+                    dropped: port.intake.totals.malformed
                 )
             }
         }

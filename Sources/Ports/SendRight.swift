@@ -4,9 +4,13 @@ import ZeroMQ
 extension MachPort {
     /// The right to send to a port: a value to copy, to send in messages, and to use on any number of threads at once.
     public struct SendRight: Sendable, Hashable, CustomStringConvertible {
-        let channel: SendChannel
+        /// The channel that the right was made with. The port may have another since, to which this one leads. Messages use
+        /// this one, because the other would be retained and released.
+        let first: SendChannel
+        /// The channel to the port's present home.
+        var channel: SendChannel { first.latest }
 
-        init(_ channel: SendChannel) { self.channel = channel }
+        init(_ channel: SendChannel) { first = channel }
 
         /// A way for messages to a port.
         public enum Carrier: Sendable, Hashable {
@@ -19,7 +23,7 @@ extension MachPort {
         }
 
         /// The identity of the port.
-        public var id: PortID { channel.id }
+        public var id: PortID { first.publicID }
 
         /// The port as people know it. See ``PortIdentity``.
         public var identity: PortIdentity { channel.identity }
@@ -49,7 +53,7 @@ extension MachPort {
         /// The right connects to the port's process, whose end is noticed, too. The handler is called on the thread
         /// that invalidates a port of this process, otherwise on a thread of the library, which serves all peers: it
         /// must neither block nor end that. It is kept as long as somebody keeps the right.
-        public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { channel.onInvalidation(handler) }
+        public func onInvalidation(_ handler: @escaping @Sendable () -> Void) { first.onInvalidation(handler) }
 
         /// Sends a message. The call blocks while the port's queue is full (back-pressure), and returns when the
         /// message is queued at the port or on the way there. After an error the message was not sent. A deadline in the
@@ -74,8 +78,9 @@ extension MachPort {
         @inline(__always)
         package func send(_ message: Message, until deadline: MonotonicInstant) throws(PortError) {
             try Fork.check()
-            var message = try MessageEncoding.outgoing(message, to: channel)
-            try channel.send(&message, before: deadline)
+            // Not `channel`, which would retain it. If the port has moved, the first channel sends by the latest.
+            var message = try MessageEncoding.outgoing(message, to: first)
+            try first.send(&message, before: deadline)
         }
 
         /// Sends a message. The task is suspended while the port's queue is full, and goes on when the message is queued at
@@ -88,6 +93,7 @@ extension MachPort {
         ) async throws {
             try Fork.check()
             try Task.checkCancellation()
+            let channel = channel
             try await channel.send(MessageEncoding.outgoing(message, to: channel), before: MonotonicInstant(deadline))
         }
 
@@ -114,10 +120,10 @@ extension MachPort {
             id: UInt32, bytes: RawSpan, replyPort: SendRight?, until deadline: MonotonicInstant
         ) throws(PortError) {
             try Fork.check()
-            if channel.isLocal {
-                return try channel.send(id: id, bytes: bytes, replyRight: replyPort?.channel, before: deadline)
+            if first.isLocal {
+                return try first.send(id: id, bytes: bytes, replyRight: replyPort?.first, before: deadline)
             }
-            if replyPort == nil, channel.sendByLane(id: id, bytes: bytes) { return }
+            if replyPort == nil, first.sendByLane(id: id, bytes: bytes) { return }
             try sendFrame(id, bytes, replyPort, deadline)
         }
 
@@ -131,6 +137,7 @@ extension MachPort {
         ) async throws {
             try Fork.check()
             try Task.checkCancellation()
+            let channel = channel
             let message = try MessageEncoding.outgoing(id: id, bytes: bytes, replyPort: replyPort, to: channel)
             try await channel.send(message, before: MonotonicInstant(deadline))
         }
@@ -140,6 +147,7 @@ extension MachPort {
         private func sendFrame(
             _ id: UInt32, _ bytes: RawSpan, _ replyPort: SendRight?, _ deadline: MonotonicInstant
         ) throws(PortError) {
+            let channel = first
             var frame = try MessageEncoding.frame(id: id, bytes: bytes, replyPort: replyPort, to: channel)
             if channel.sendNow(&frame) { return }
             var message = OutgoingMessage.frame(OutgoingFrame(frame))

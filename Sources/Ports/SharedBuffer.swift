@@ -21,11 +21,11 @@ public final class SharedBuffer: Sendable {
     /// Maps the memory that a message has brought.
     /// - Throws: ``PortError``: `untrustedMemory` when somebody can still change the number of bytes; as
     ///   ``MessageDescriptor/number`` without a descriptor; `outOfDescriptors`; `transport` when no address space is left.
-    public init(_ descriptor: MessageDescriptor) throws(PortError) { mapped = try .writable(descriptor) }
+    public init(_ descriptor: MessageDescriptor) throws(PortError) { mapped = try descriptor.mapWritable() }
 
     /// Makes a descriptor of the memory, for a message. Any number of messages may carry one.
     /// - Throws: ``PortError`` when no descriptor is left.
-    public func makeDescriptor() throws(PortError) -> MessageDescriptor { try mapped.makeDescriptor() }
+    public func makeDescriptor() throws(PortError) -> MessageDescriptor { try .init(of: mapped) }
 
     /// Lets `body` read and write the bytes in place. Any number of threads and processes may do so at a time; no lock is
     /// taken.

@@ -18,23 +18,18 @@ public final class SharedMemory: Sendable {
     /// The number of bytes, 1 or more.
     public var byteCount: Int { mapped.byteCount }
 
-    private init(_ mapped: MappedMemory) { self.mapped = mapped }
+    init(_ mapped: MappedMemory) { self.mapped = mapped }
 
     /// Maps the memory that a message has brought. Nothing is copied.
     /// - Throws: ``PortError``: `untrustedMemory` when somebody can still change the bytes or their number; as
     ///   ``MessageDescriptor/number`` without a descriptor; `outOfDescriptors`; `transport` when no address space is left.
-    public convenience init(_ descriptor: MessageDescriptor) throws(PortError) { self.init(try .frozen(descriptor)) }
+    public convenience init(_ descriptor: MessageDescriptor) throws(PortError) { self.init(try descriptor.mapFrozen()) }
 
     /// Makes frozen memory with a copy of the bytes.
     /// - Throws: ``PortError``: `invalidLimit` for no bytes or more than 2³¹ − 1, `outOfDescriptors`, or `transport` when
     ///   no memory or address space is left.
     public convenience init(copying bytes: RawSpan) throws(PortError) {
-        var draft = try Draft(byteCount: bytes.byteCount)
-        draft.withMutableBytes { copy in
-            copy.withUnsafeMutableBytes { copy in bytes.withUnsafeBytes { copy.copyMemory(from: $0) } }
-        }
-        try draft.mapped.freeze()
-        self.init(draft.mapped)
+        self.init(try .frozen(copying: bytes))
     }
 
     /// Lets `body` read the bytes in place. Any number of threads may read at a time.
@@ -45,7 +40,7 @@ public final class SharedMemory: Sendable {
 
     /// Makes a descriptor of the memory, for a message. Any number of messages may carry one.
     /// - Throws: ``PortError`` when no descriptor is left.
-    public func makeDescriptor() throws(PortError) -> MessageDescriptor { try mapped.makeDescriptor() }
+    public func makeDescriptor() throws(PortError) -> MessageDescriptor { try .init(of: mapped) }
 
     /// Memory that is still being written, by this process alone.
     public struct Draft: ~Copyable {
@@ -80,4 +75,12 @@ extension SharedMemory: Hashable {
 
     /// Hashes the object's identity.
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+extension MessageDescriptor {
+    /// Lends the descriptor of frozen memory to any number of messages.
+    package convenience init(lending memory: SharedMemory) { self.init(lending: memory.mapped) }
+
+    /// The memory that is lent to messages; nil for a descriptor that travels once.
+    package var lentMemory: SharedMemory? { memory.map { SharedMemory($0) } }
 }

@@ -134,10 +134,29 @@ import Testing
         #expect((components[1] as? NSMachPort) === sent)
         #expect(components[2] as? Data == Data())
         #expect((components[3] as? NSMachPort)?.sendRight == far.sendRight)
-        // What no port can carry is not sent.
+        // Text, which no port can carry, is not sent.
         #expect(!port.send(before: .patience, components: NSMutableArray(array: ["text"]), from: nil, reserved: 0))
         #expect(!port.send(1, from: SocketPort()))
         #expect(port.reservedSpaceLength == 0)
+        port.invalidate()
+    }
+
+    @Test func `an open file arrives as a handle of its own`() throws {
+        let port = NSMachPort()
+        var received: PortMessage?
+        let receiver = Receiver { received = $0 }
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: .default)
+        let pipe = Pipe()
+        let parts: [Any] = [Data([1]), pipe.fileHandleForWriting]
+        #expect(PortMessage(sendPort: port, receivePort: nil, components: parts).send(before: .patience))
+        runLoop { received != nil }
+        let file = try #require(received?.components?.last as? FileHandle)
+        #expect(file.fileDescriptor != pipe.fileHandleForWriting.fileDescriptor)
+        try pipe.fileHandleForWriting.close()
+        try file.write(contentsOf: Data("whole".utf8))
+        try file.close()
+        #expect(try pipe.fileHandleForReading.readToEnd() == Data("whole".utf8))
         port.invalidate()
     }
 

@@ -77,7 +77,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
             for index in 0..<header.count {
                 let field: UInt32 = bytes.little(at: header.sizesOffset + 4 * index)
                 target.setLittle(field, at: header.sizesOffset + 4 * index)
-                let range = offset..<offset + Int(field & ~Wire.portBit)
+                let range = offset..<offset + WireHeader.length(field)
                 if field & Wire.portBit != 0 {
                     right(range, target)
                 } else {
@@ -101,11 +101,18 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         let message = MachPort.Message(.frame(received))
         let components = message.components
         guard components.count == header.count else { return "components are lost" }
+        // As it would come from a process that moves a port.
+        _ = (message.waiting, message.numbers, message.text(ofComponent: 0))
         for (index, component) in components.enumerated() {
             let size = message.withBytes(ofComponent: index) { $0.byteCount }
             switch component {
             case .bytes(let bytes): if size != bytes.count { return "component \(index) has another size" }
             case .port: if size != nil { return "component \(index) is a port, and bytes" }
+            case .receiveRight(let right):
+                guard size == nil, message.port(ofComponent: index) == nil,
+                    message.receiveRight(ofComponent: index) == right
+                else { return "component \(index) is another right to receive" }
+                continue
             case .descriptor(let descriptor):
                 if size != nil { return "component \(index) is a descriptor, and bytes" }
                 guard (try? descriptor.number) == nil, message.descriptor(ofComponent: index) == descriptor else {
@@ -124,8 +131,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         }
         guard (message.replyPort != nil) == (header.replySize > 0) else { return "the reply port is lost" }
         guard
-            let again = try? MessageEncoding.frame(
-                message, components, kind: header.kind, request: header.request, to: port.sendRight.channel)
+            let again = try? port.sendRight.channel.frame(
+                kind: header.kind, id: header.id, request: header.request, components.map(\.local),
+                replyRight: message.replyPort?.channel, { $0 })
         else { return "it cannot be sent on" }
         let resent = ReceivedFrame(again, PortRuntime.shared.channels)
         let second = MachPort.Message(.frame(resent))

@@ -42,6 +42,7 @@ enum FuzzedDescriptors {
             for descriptor in found where fcntl((try? descriptor.number) ?? -1, F_GETFD) != FD_CLOEXEC {
                 return "a descriptor that is not open, or not closed on exec"
             }
+            if found.contains(where: { (try? $0.mapFrozen()) != nil }) { return "a pipe is memory" }
         }
         return nil
     }

@@ -14,7 +14,7 @@ enum Samples {
 
     static func frame(
         _ kind: Wire.Kind = .message, id: UInt32 = 100, request: UInt64 = 9, reply: [UInt8] = [],
-        components: [(bytes: [UInt8], isPort: Bool)] = [], origin: UInt32 = 0
+        components: [(bytes: [UInt8], isPort: Bool)] = [], origin: UInt32 = 0, rightsBit: UInt32 = 0
     ) -> [UInt8] {
         let header = WireHeader(
             kind: kind, id: id, request: request, count: components.count, replySize: reply.count, origin: origin)
@@ -22,7 +22,7 @@ enum Samples {
         bytes.withUnsafeMutableBytes { bytes in
             header.write(to: bytes)
             for (index, component) in components.enumerated() {
-                let size = UInt32(component.bytes.count) | (component.isPort ? Wire.portBit : 0)
+                let size = UInt32(component.bytes.count) | (component.isPort ? Wire.portBit | rightsBit : 0)
                 bytes.setLittle(size, at: header.sizesOffset + 4 * index)
             }
         }
@@ -54,6 +54,7 @@ enum Samples {
                 .request, reply: right, components: [([1, 2, 3], false), (right, true), ([], false), (right, true)]),
             frame(.reply, components: [(Array(repeating: 5, count: 300), false)]),
             frame(.request, components: Array(repeating: ([9], false), count: 40)), frame(.drainProbe, id: 0),
+            frame(reply: right, components: [([1], false), (right, true)], rightsBit: Wire.receiveBit),
             frame(origin: 0x8765_4321), frame(descriptors: 1), frame(.request, descriptors: 64),
 
         ]
@@ -78,6 +79,7 @@ enum Samples {
             .wantsLane(1, question: 2), .lane(2, question: 3), .noLane(3, question: 4), .laneClosed(4, question: 5),
             .memory(5, number: 6), .wantsDescriptorSocket(6, question: 7), .descriptorSocket(7, question: 8),
             .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10),
+            .moving(11), .stayed(12), .requestMoved(13), .hasRequest(14, request: 15),
             .drained(1, probe: .max), .probed(2),
             .refused(3), .cancelled(4), .named(5, "com.example.echo"),
             .question(QuestionPacket(number: 5, answers: right, question: [1, 2, 3])),

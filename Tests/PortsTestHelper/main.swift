@@ -377,6 +377,18 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         let numbers = arguments.compactMap { Int($0) }
         try holdManyPorts(numbers[0], connected: numbers[1])
 
+    case "hold-port":
+        try hold(arguments.first)
+
+    case "borrow":
+        try borrow()
+
+    case "lend-often":
+        try lendOften(Int(arguments[0]) ?? 0)
+
+    case "move-often":
+        try moveOften(Int(arguments[0]) ?? 0)
+
     case "visit":
         try visit(rounds: UInt32(arguments[0]) ?? 0, fromTask: arguments[1] == "task")
 

@@ -20,7 +20,8 @@ import Testing
         .finishing(1), .finished(2), .wantsLane(1, question: 2), .lane(2, question: 3), .noLane(3, question: 4),
         .laneClosed(4, question: 5),
         .memory(5, number: 6), .wantsDescriptorSocket(6, question: 7), .descriptorSocket(7, question: 8),
-        .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10), .named(5, "é"),
+        .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10),
+        .moving(11), .stayed(12), .requestMoved(13), .hasRequest(14, request: 15), .named(5, "é"),
         .named(6, String(repeating: "n", count: 255)),
     ])
     func `messages make the round trip`(_ sent: ControlMessage) {
@@ -30,7 +31,7 @@ import Testing
     @Test func `messages of another size or kind are none`() {
         let sizes: [UInt8: Int] = [
             1: 9, 2: 9, 3: 9, 4: 17, 5: 9, 6: 17, 7: 17, 8: 9, 9: 9, 10: 9, 11: 9, 12: 9, 15: 17, 16: 17, 17: 17,
-            18: 17, 19: 17, 20: 17, 21: 17, 22: 17, 23: 17,
+            18: 17, 19: 17, 20: 17, 21: 17, 22: 17, 23: 17, 24: 9, 25: 9, 26: 9, 27: 17,
         ]
         for kind in [UInt8](0...255) {
             for size in 0...40 {

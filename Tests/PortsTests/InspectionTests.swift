@@ -52,6 +52,43 @@ import Testing
         thread.stop()
     }
 
+    @Test func `messages with descriptors are counted while they wait`() throws {
+        let port = try port()
+        let (right, runtime) = try stranger(to: port)
+        for number in 0..<4 as Range<UInt32> {
+            let memory = try SharedMemory(copying: [1, 2, 3].span.bytes)
+            let descriptors = try (0..<number).map { _ in
+                try MachPort.Message.Component.descriptor(memory.makeDescriptor())
+            }
+            try right.send(MachPort.Message(id: number, descriptors), before: .patience)
+        }
+        let sender = try #require(try right.service(before: .patience).senders.first)
+        #expect(sender.sent == 4)
+        #expect(sender.withDescriptors == 3)
+        for waiting in [3, 2, 1, 0] {
+            _ = try port.receive(before: .patience)
+            #expect(try right.service(before: .patience).senders.first?.withDescriptors == waiting)
+        }
+        withExtendedLifetime(runtime) {}
+    }
+
+    @Test(.enabled(if: Sandbox.hasLanes)) func `the memory of large messages is counted while they wait`() throws {
+        let port = try port()
+        let (right, runtime) = try stranger(to: port)
+        let size = 20 << 20
+        for id in 1...2 as ClosedRange<UInt32> {
+            let bytes = MachPort.Message.Component.bytes([UInt8](repeating: 7, count: size))
+            try right.send(MachPort.Message(id: id, [bytes]), before: .patience)
+        }
+        func memory() throws -> Int { try right.service(before: .patience).senders.first?.memory ?? -1 }
+        #expect(waitUntil { (try? memory()) ?? 0 > 2 * size })
+        _ = try port.receive(before: .patience)
+        #expect((size..<size + 4096).contains(try memory()))
+        _ = try port.receive(before: .patience)
+        #expect(try memory() == 0)
+        withExtendedLifetime(runtime) {}
+    }
+
     @Test func `how long a pass has lasted is known as long as it lasts`() throws {
         let loops = ObservedLoops(sandbox.names.runtime.housekeeping, for: .milliseconds(20))
         let thread = try RunLoopThread()

@@ -50,7 +50,7 @@ import ZeroMQ
             switch component {
             case .port(let right): rights.append(right)
             case .bytes(let bytes): survivor = bytes.withUnsafeBytes { $0.loadUnaligned(as: pid_t.self) }
-            case .descriptor: break
+            case .receiveRight, .descriptor: break
             }
         }
         defer { if let survivor { kill(survivor, SIGKILL) } }

@@ -44,7 +44,7 @@ import Testing
         let queue = queue(limit: 4)
         for id in 0..<4 as Range<UInt32> { #expect(queue.push(message(id)) != .full) }
         #expect(queue.push(message(4)) == .full)
-        #expect(queue.admittedCount == 4)
+        #expect(queue.sentCount == 4)
         let batch = queue.takeAll()
         // Off the list, and not handled.
         #expect(queue.push(message(4)) == .full)
@@ -62,7 +62,7 @@ import Testing
     @Test func `a list that refuses keeps what it has`() {
         let queue = LocalQueue(limit: 10)
         #expect(queue.push(message(0)) == .refused)
-        #expect(queue.admittedCount == 0)
+        #expect(queue.sentCount == 0)
         queue.open()
         #expect(queue.push(message(1)) == .opened)
         queue.refuse()

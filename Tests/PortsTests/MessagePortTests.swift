@@ -193,13 +193,13 @@ import Testing
                 == "refused")
     }
 
-    @Test func `only the process that was asked can refuse a request, and the first outcome stands`() {
+    @Test func `only who knows a request's number can refuse it, and the first outcome stands`() throws {
         let replies = PortRuntime.shared.replies.pending
-        let pending = PendingReply(port: PortID(incarnation: .random(), number: 1), replyPort: 1)
+        let pending = PendingReply(channel: try MachPort().sendRight.channel, replyPort: 1)
         let request = replies.add(pending)
-        replies.fail(request, of: .random()) { .unanswered(port: $0) }
+        replies.fail(request + 1) { .unanswered(port: $0) }
         #expect(pending.outcome.value == nil)
-        replies.fail(request, of: pending.port.incarnation) { .unanswered(port: $0) }
+        replies.fail(request) { .unanswered(port: $0) }
         pending.outcome.set(.failure(.becameInvalid(port: PortIdentity(pending.port))))
         #expect(errorKind { _ = try pending.outcome.value?.get() } == "unanswered")
     }

@@ -390,6 +390,7 @@ import Testing
     /// Does something at the moment when the registry asks for its right.
     private final class InterruptedPort: RegisteredPort {
         let id: PortID
+        var publicID: PortID { id }
         private let path: String
         let interruption = Shared<(@Sendable () throws -> Void)?>(nil)
 

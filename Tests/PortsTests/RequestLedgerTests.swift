@@ -25,6 +25,13 @@ struct RequestLedgerTests {
         func requestRefused(_ number: UInt64, of asker: Incarnation) {}
         func mayBeAlive(_ address: ControlAddress) -> Bool { false }
         func rights(to peer: Incarnation) -> [PeerRight] { [] }
+        func ownPortHasMoved(_ number: UInt64) {}
+        func home(of port: PortID, in directory: String) -> PortID? { nil }
+        func nextHome(of port: PortID, after address: PortID, in directory: String, ownerDied: Bool) -> NextHome? {
+            nil
+        }
+        func comesBack(_ number: UInt64) -> Bool { false }
+        func leftOwner(_ port: PortID) {}
     }
 
     @Test(arguments: [RequestEnd.refused, .unanswered])
@@ -34,7 +41,7 @@ struct RequestLedgerTests {
         control.events = asker
         let channels = ChannelTable(control)
         let right = try PortLimits().right(PortID(incarnation: incarnation, number: 1))
-        let channel = channels.addOwnChannel(right, LocalQueue(limit: 1))
+        let channel = channels.addOwnChannel(right, of: nil, LocalQueue(limit: 1))
         let request = try #require(asker.ledger.begin(channel, number: 5, subject: 7))
         asker.ledger.finish()
         asker.ledger.end(request, end)

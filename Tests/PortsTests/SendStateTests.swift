@@ -36,6 +36,19 @@ import Testing
         #expect(queue.mayTry(isLast: false))
     }
 
+    @Test func `a sender that comes when the connection is made does not go before those who have waited for it`() {
+        for waits in [false, true] {
+            var queue = SendState(isLocal: false)
+            queue.connect()
+            if waits { queue.add(Sender()) }
+            queue.isFull = true
+            queue.accept()
+            #expect(queue.mayTry(isLast: false) == !waits)
+            queue.noteSent()
+            #expect(queue.mayTry(isLast: false))
+        }
+    }
+
     @Test func `the end is final, and closed outlasts invalid`() {
         let port = PortIdentity(PortID(incarnation: .random(), number: 1))
         var queue = SendState(isLocal: true)

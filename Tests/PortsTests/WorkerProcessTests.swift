@@ -95,6 +95,83 @@ import Testing
         for configuration in configurations { #expect(refusal(configuration)?.hasSuffix("contains a NUL") == true) }
     }
 
+    @Test func `a worker has the limits that it was given, and programs that it runs as well`() throws {
+        var program = WorkerProcess.Configuration("/bin/sh", ["-c", "cat /proc/self/limits"])
+        program.limits = .init(
+            addressSpace: 1 << 30, processorTime: .seconds(77), openFiles: 100, fileSize: 1 << 20, coreSize: 0)
+        let limits = try output(program)
+        for (name, limit) in [
+            ("Max address space", "1073741824"), ("Max cpu time", "77"), ("Max open files", "100"),
+            ("Max file size", "1048576"), ("Max core file size", "0"),
+        ] {
+            let line = limits.first { $0.hasPrefix(name) }?.dropFirst(name.count).split(separator: " ")
+            #expect(line?.prefix(2).map(String.init) == [limit, limit], "\(name)")
+        }
+        program.limits = .init(openFiles: -1)
+        #expect(refusal(program) == "the limit of open files is -1, and cannot be negative")
+        program = "/bin/true"
+        program.limits.openFiles = 1 << 40
+        #expect(refusal(program) == "the limit of open files: Operation not permitted")
+    }
+
+    @Test func `a worker is in a group or a session of its own if it is to be`() throws {
+        // Process, group, session.
+        var program = WorkerProcess.Configuration("/bin/sh", ["-c", "echo $$; cut -d' ' -f5,6 /proc/self/stat"])
+        #expect(try output(program)[1] == "\(getpgrp()) \(getsid(0))")
+        program.processGroup = .own
+        var lines = try output(program)
+        #expect(lines[1] == "\(lines[0]) \(getsid(0))")
+        program.processGroup = .ownSession
+        lines = try output(program)
+        #expect(lines[1] == "\(lines[0]) \(lines[0])")
+    }
+
+    @Test func `a worker gives way, and gains no privileges, if it is told so`() throws {
+        var program = WorkerProcess.Configuration("/bin/sh", ["-c", "nice; grep NoNewPrivs /proc/self/status"])
+        let before = try output(program)
+        #expect(before[1] == "NoNewPrivs:\t0")
+        program.niceness = 3
+        program.mayGainPrivileges = false
+        #expect(try output(program) == ["\((Int(before[0]) ?? 0) + 3)", "NoNewPrivs:\t1"])
+    }
+
+    @Test func `a control group that is none is named`() {
+        var program: WorkerProcess.Configuration = "/bin/true"
+        program.controlGroup = "/nonexistent"
+        #expect(refusal(program) == "the control group /nonexistent: No such file or directory")
+        folder.write([], to: "cgroup.procs")
+        program.controlGroup = folder.path
+        // Any file would be written to.
+        #expect(refusal(program) == nil)
+        #expect(String(decoding: folder.contents(of: "cgroup.procs"), as: UTF8.self) == "0")
+    }
+
+    @Test func `a worker that ends with its launcher outlives the thread that has started it`() throws {
+        var program = WorkerProcess.Configuration("/bin/sleep", ["1000"])
+        program.endsWithLauncher = true
+        let started = Helper { [program, names = sandbox.names] in
+            try? WorkerProcess.start(program, nameServer: names)
+        }
+        let worker = try #require(started.join())
+        #expect(worker.waitForExit(before: .now + .milliseconds(100)) == nil)
+        worker.send(signal: SIGTERM)
+        #expect(worker.waitForExit(before: .patience) == .signaled(SIGTERM))
+    }
+
+    @Test func `what a worker has started ends with it if it is to end with its launcher`() throws {
+        var program = WorkerProcess.Configuration("/bin/sh", ["-c", "sleep 1000 & echo $!; wait"])
+        program.standardOutput = .file("\(folder.path)/output")
+        program.processGroup = .own
+        program.endsWithLauncher = true
+        let worker = try start(program)
+        #expect(waitUntil { lines("output").count == 1 })
+        let child = try #require(lines("output").first.flatMap { pid_t($0) })
+        #expect(kill(child, 0) == 0)
+        worker.send(signal: SIGKILL)
+        #expect(worker.waitForExit(before: .patience) == .signaled(SIGKILL))
+        #expect(waitUntil { ProcessStatus.isEnding(child) })
+    }
+
     // MARK: Streams
 
     @Test func `a worker reads a file, and appends to files`() throws {

@@ -10,6 +10,8 @@ func forkWithLoops() throws {
     var ends: [Int32] = [-1, -1]
     check(pipe(&ends) == 0, "no pipe")
     let (reader, writer) = (ends[0], ends[1])
+    // Swift's runtime has locks for what is used first. A child waits for ever for one that a thread held at the fork.
+    try thread.run {}
     var isRead = false
     let source = ThreadRunLoop.Source1.descriptor(
         reader,
@@ -108,6 +110,7 @@ private func forkWhileOthersLook(_ loop: ThreadRunLoop) throws {
     let isOver = Atomic(false)
     let lookers = try looks.map { look in
         let thread = try RunLoopThread()
+        try thread.run { _ = look() }
         try thread.loop.perform { while !isOver.load(ordering: .relaxed) { _ = look() } }
         return thread
     }

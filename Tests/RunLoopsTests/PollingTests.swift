@@ -13,7 +13,7 @@ import Testing
     private final class Work: Sendable {
         let count = Atomic(0)
         let handled = Atomic(0)
-        /// How often the source had a turn in vain.
+        /// How often the source had a turn without work.
         let empty = Atomic(0)
         private let event = madeEvent()
 
@@ -26,7 +26,11 @@ import Testing
                 let work = count.exchange(0, ordering: .acquiringAndReleasing)
                 handled.add(work, ordering: .relaxed)
                 if work == 0 { empty.add(1, ordering: .relaxed) }
-                if !turn.source.poll(during: turn) { turn.source.clear() }
+                if !turn.source.poll(during: turn) {
+                    turn.source.clear()
+                    // A loop does not poll for work that is there already.
+                    if count.load(ordering: .acquiring) > 0 { turn.source.raise(during: turn) }
+                }
                 return work > 0
             }
         }
@@ -59,7 +63,7 @@ import Testing
         let thread = try polling(work)
         for count in 2...100 {
             work.add()
-            #expect(waitUntil { work.handled.load(ordering: .relaxed) == count })
+            try #require(waitUntil { work.handled.load(ordering: .relaxed) == count })
         }
         thread.stop()
     }
@@ -104,8 +108,8 @@ import Testing
                 work.add()
                 work.wake()
             }
-            #expect(waitUntil { zip(works, handled).allSatisfy { $0.handled.load(ordering: .relaxed) > $1 } })
-            #expect(waitUntil { thread.loop.isWaiting })
+            try #require(waitUntil { zip(works, handled).allSatisfy { $0.handled.load(ordering: .relaxed) > $1 } })
+            try #require(waitUntil { thread.loop.isWaiting })
         }
         thread.stop()
     }
@@ -167,7 +171,7 @@ import Testing
         try thread.loop.add(source)
         for count in 1...20 {
             source.raise()
-            #expect(waitUntil { turns.withLock { $0 } >= count })
+            try #require(waitUntil { turns.withLock { $0 } >= count })
         }
         source.invalidate()
         thread.stop()
@@ -204,7 +208,7 @@ import Testing
         #expect(begins())
         polling.hit()
         #expect(begins())
-        // As in vain.
+        // Too late, which is a miss.
         polling.hit(at: .now + .seconds(1))
         #expect(!begins())
         polling.noteSleep()

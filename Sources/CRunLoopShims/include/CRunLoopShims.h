@@ -143,6 +143,8 @@ int crl_poll(int first, int second, int64_t nanoseconds);
 int crl_memory_make(uint64_t size, bool may_freeze);
 // Lets nobody write the file any more, also not in this mapping of it, which must be the only one. False with errno.
 bool crl_memory_freeze(int descriptor, void *memory, uint64_t size);
+// The same for a file that nobody has mapped.
+bool crl_memory_seal(int descriptor);
 // The size of such a file, which a peer may have made, if all of its pages have memory, and it is frozen if it must be; 0
 // with errno for anything else.
 uint64_t crl_memory_whole_size(int descriptor, bool is_frozen);
@@ -189,8 +191,36 @@ bool crl_has_hung_up(int descriptor);
 // The kernel's credentials of a local socket's peer.
 bool crl_peer_credentials(int descriptor, int *pid, unsigned *uid, unsigned *gid);
 
-// Starts a program with default signals and only the three standard descriptors. 0, or an errno. The program starts in
-// `folder`, unless null, and has the three descriptors, each above 2, as its standard ones; -1 stands for the caller's.
-int crl_spawn(int *pid, const char *path, char *const arguments[], char *const environment[],
-              const char *folder, const int standard[3]);
+// Starting a program.
+enum { CRL_GROUP_INHERITED, CRL_GROUP_OWN, CRL_GROUP_SESSION };
+
+typedef struct {
+    int resource;
+    uint64_t most;
+    // For errors.
+    const char *name;
+} crl_limit;
+
+typedef struct {
+    const char *path;
+    char *const *arguments;
+    char *const *environment;
+    // Where the program starts; null for the caller's folder.
+    const char *folder;
+    // The standard streams, each above 2; -1 stands for the caller's.
+    int standard[3];
+    int group;
+    // Whether the kernel ends the program when this process ends.
+    bool ends_with_launcher;
+    const crl_limit *limits;
+    int limit_count;
+    int niceness;
+    bool may_gain_privileges;
+    // The file cgroup.procs that the program's number is written to, or -1.
+    int cgroup;
+} crl_program;
+
+// Starts a program with default signals and only the three standard descriptors. 0, or an errno. `failed` is what could
+// not be done, or null.
+int crl_spawn(int *pid, const crl_program *program, const char **failed);
 int crl_pidfd_signal(int descriptor, int signal);

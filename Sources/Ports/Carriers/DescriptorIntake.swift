@@ -42,6 +42,11 @@ struct DescriptorIntake: ~Copyable {
 
     var peers: Set<Incarnation> { Set(ways.values.map(\.peer)) }
 
+    /// The numbers of messages with descriptors that wait, as far as their senders are of this library.
+    var waitingCounts: [Incarnation: Int] {
+        Dictionary(ways.values.map { ($0.peer, $0.socket.waitingCount) }, uniquingKeysWith: +)
+    }
+
     /// Adds a way in place of a peer's former one, on which nothing is left.
     /// - Returns: The closed sockets, to be released after the lock.
     mutating func add(_ socket: DescriptorSocket, _ number: UInt64, of peer: Incarnation) -> [DescriptorSocket] {

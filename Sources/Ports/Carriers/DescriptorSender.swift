@@ -71,6 +71,12 @@ struct DescriptorSender: ~Copyable {
 
     // MARK: Sending
 
+    /// Whether descriptors can go now, as far as this process knows.
+    mutating func hasRoom(for count: Int) -> Bool {
+        if isOverBudget(count) { readReports() }
+        return isOpen && !isOverBudget(count)
+    }
+
     /// Sends the descriptors of a message ahead of it, and writes into the message which packet has them.
     /// - Returns: False when the message has to wait, for ``obstacle``.
     mutating func send(

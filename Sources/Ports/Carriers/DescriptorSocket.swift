@@ -23,6 +23,8 @@ final class DescriptorSocket: Sendable {
         return (DescriptorSocket(OwnedDescriptor(ends[0])), OwnedDescriptor(ends[1]))
     }
 
+    private static let packetSize = 16
+
     struct Packet {
         /// The number of the packet, which the message has, too.
         let number: UInt64
@@ -35,7 +37,8 @@ final class DescriptorSocket: Sendable {
     /// - Returns: 0, or an `errno`.
     func send(_ number: UInt64, _ descriptors: [Int32]) -> Int32 {
         let fields = [number.littleEndian, UInt64(descriptors.count).littleEndian]
-        return crl_send_packet(descriptor, fields, 16, descriptors, Int32(descriptors.count)) == 0 ? 0 : errno
+        return crl_send_packet(descriptor, fields, Self.packetSize, descriptors, Int32(descriptors.count)) == 0
+            ? 0 : errno
     }
 
     /// Receives a packet without waiting; nil without one. The kernel leaves out descriptors for which this process has no
@@ -46,14 +49,22 @@ final class DescriptorSocket: Sendable {
             var count: Int32 = 0
             var span = fields.mutableSpan
             let size = span.withUnsafeMutableBufferPointer {
-                crl_receive_packet(descriptor, $0.baseAddress, 16, numbers.baseAddress, Int32(most), &count)
+                crl_receive_packet(
+                    descriptor, $0.baseAddress, Self.packetSize, numbers.baseAddress, Int32(most), &count)
             }
             // The end of the connection has neither bytes nor descriptors.
             guard size > 0 || count > 0 else { return nil }
             return Packet(
-                number: size == 16 ? UInt64(littleEndian: span[0]) : 0, count: UInt64(littleEndian: span[1]),
+                number: size == Self.packetSize ? UInt64(littleEndian: span[0]) : 0,
+                count: UInt64(littleEndian: span[1]),
                 descriptors: Array(numbers.prefix(Int(count))))
         }
+    }
+
+    /// The number of packets that wait.
+    var waitingCount: Int {
+        var bytes: Int32 = 0
+        return ioctl(descriptor, UInt(FIONREAD), &bytes) == 0 ? Int(bytes) / Self.packetSize : 0
     }
 
     /// Tells the sender that everything up to a packet was taken. Without room, the next report tells it.

@@ -72,6 +72,30 @@ struct LaneIntake: ~Copyable {
         endWhenEmpty { $0.peer == peer && (question == nil || $0.question == question) }
     }
 
+    /// Lets no peer send any more. The records that were sent before are still taken.
+    mutating func stopAll() {
+        for case let lane? in lanes where !lane.isEnded {
+            lane.stop()
+            openLane(lane)
+        }
+        removeEnded()
+    }
+
+    /// Stops all lanes, and leaves what is in them to somebody else.
+    /// - Returns: The lanes, which are nobody's any more.
+    mutating func leave() -> [LaneReceiver] {
+        let left = all
+        for lane in left {
+            lane.stop()
+            bells?.remove(lane.bell)
+        }
+        (lanes, open) = ([], [])
+        return left
+    }
+
+    /// Whether a lane has a record, be it that its memory has not come.
+    var hasUntaken: Bool { lanes.contains { $0?.hasUntaken == true } }
+
     mutating func endAllWhenEmpty() { endWhenEmpty { _ in true } }
 
     private mutating func endWhenEmpty(_ isMeant: (LaneReceiver) -> Bool) {

@@ -80,6 +80,12 @@ struct LaneMemory: @unchecked Sendable {
         return pages.map { $0 * UInt64(getpagesize()) + size <= limit / 2 } ?? false
     }
 
+    /// Whether the receiver has ended the lane, and has taken all that was sent.
+    var isOver: Bool {
+        let head = head.pointee.load(ordering: .acquiring)
+        return head & Self.ended != 0 && head >> 2 == (tail.pointee.load(ordering: .acquiring) & 0xFFFF_FFFF) * 8
+    }
+
     func unmap() { crl_memory_unmap(start, Self.mapped(size)) }
 
     @inline(__always) private func word(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {

@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Synchronization
 import ZeroMQ
 
@@ -35,6 +36,8 @@ final class LaneReceiver: @unchecked Sendable {
     @exclusivity(unchecked) private var isBlocked = false
     /// Memory of records before this number does not come any more; nil when no connection was lost.
     @exclusivity(unchecked) private var lostBefore: UInt32?
+    /// Whether the sender cannot send any more, and what it has sent before is still to be taken.
+    @exclusivity(unchecked) private var isStopped = false
     /// Whether the receiver looks at the ring no more.
     @exclusivity(unchecked) private(set) var isEnded = false
 
@@ -47,7 +50,37 @@ final class LaneReceiver: @unchecked Sendable {
         memory.head.pointee.store(LaneMemory.closed, ordering: .releasing)
     }
 
+    /// The receiver's end of a lane whose receiver is gone, for the messages that it has not taken, but for those in memory of
+    /// their own. Nothing more is sent by the lane.
+    init?(leftIn descriptor: OwnedDescriptor, peer: Incarnation, sender: MessageSender, messageLimit: Int) {
+        guard let memory = LaneMemory(descriptor.number) else { return nil }
+        guard let (bell, _) = LaneBell.make() else {
+            memory.unmap()
+            return nil
+        }
+        (self.memory, self.bell, self.peer, self.sender) = (memory, bell, peer, sender)
+        (queueLimit, self.messageLimit, question) = (.max, messageLimit, 0)
+        let word = memory.tail.pointee.load(ordering: .acquiring)
+        let offset = Int(word & 0xFFFF_FFFF) * 8
+        taken = UInt32(truncatingIfNeeded: word >> 32)
+        if offset < memory.size { (tail, knownHead) = (offset, offset) } else { isEnded = true }
+        stop()
+        loseMemories()
+    }
+
     deinit { memory.unmap() }
+
+    /// The next message of a lane that was stopped, for somebody else than its receiver; nil at the end. The next
+    /// process that maps the memory finds it there again. Messages in memory of their own are left out.
+    func nextLeft() -> ZeroMQFrame? {
+        while !isEnded, case .record(let record) = look() {
+            tail = record.end == memory.size ? 0 : record.end
+            if record.kind == LaneMemory.Kind.message, let frame = Self.copy(record) { return frame }
+            log.warning(
+                "a large message of \(ProcessIdentity(pid: sender.pid)) is lost with the process that had its memory")
+        }
+        return nil
+    }
 
     /// A record that waits. The sender may still change its bytes.
     struct Record {
@@ -64,9 +97,13 @@ final class LaneReceiver: @unchecked Sendable {
     }
 
     /// Whether a record waits, or something else that a taker has to see.
-    var hasRecord: Bool {
-        !isEnded && !isBlocked
-            && (tail != knownHead || memory.head.pointee.load(ordering: .acquiring) >> 2 != UInt64(tail))
+    var hasRecord: Bool { !isBlocked && hasUntaken }
+
+    /// Whether a record waits, or something else, be it that it cannot be taken yet.
+    var hasUntaken: Bool {
+        !isEnded
+            && (tail != knownHead
+                || !isStopped && memory.head.pointee.load(ordering: .acquiring) >> 2 != UInt64(tail))
     }
 
     /// The first record.
@@ -74,6 +111,7 @@ final class LaneReceiver: @unchecked Sendable {
     func look() -> Look {
         while true {
             if tail == knownHead {
+                if isStopped { return .nothing }
                 let head = memory.head.pointee.load(ordering: .acquiring) >> 2
                 guard head < UInt64(memory.size), head & 7 == 0 else { return .broken }
                 knownHead = Int(head)
@@ -130,8 +168,7 @@ final class LaneReceiver: @unchecked Sendable {
     /// lost.
     func takeFrame(_ record: Record) -> ZeroMQFrame? {
         guard record.kind == LaneMemory.Kind.large else {
-            guard var frame = try? ZeroMQFrame(count: record.bytes.count) else { return nil }
-            frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
+            guard let frame = Self.copy(record) else { return nil }
             take(record, size: record.bytes.count)
             return frame
         }
@@ -145,6 +182,12 @@ final class LaneReceiver: @unchecked Sendable {
         if !Large.read(memory, into: &frame) { frame = ZeroMQFrame() }
         memories[number] = nil
         take(record, size: size)
+        return frame
+    }
+
+    private static func copy(_ record: Record) -> ZeroMQFrame? {
+        guard var frame = try? ZeroMQFrame(count: record.bytes.count) else { return nil }
+        frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
         return frame
     }
 
@@ -189,7 +232,9 @@ final class LaneReceiver: @unchecked Sendable {
             return true
         }
         checkRoom()
-        guard setFlag(isEnding ? LaneMemory.ended : LaneMemory.closed) else { return false }
+        guard isStopped ? tail == knownHead : setFlag(isEnding ? LaneMemory.ended : LaneMemory.closed) else {
+            return false
+        }
         isOpen = false
         if isEnding { isEnded = true }
         return true
@@ -206,6 +251,15 @@ final class LaneReceiver: @unchecked Sendable {
             if found >> 2 != UInt64(tail) { return false }
             expected = found
         }
+    }
+
+    /// Takes what is in the ring, and nothing more. The sender of the next record learns that it was not sent.
+    func stop() {
+        guard !isEnded, !isStopped else { return }
+        let head = memory.head.pointee.bitwiseOr(LaneMemory.ended, ordering: .acquiringAndReleasing).oldValue >> 2
+        guard head < UInt64(memory.size), head & 7 == 0 else { return end() }
+        (isStopped, isEnding, knownHead) = (true, true, Int(head))
+        bell.ring()
     }
 
     /// Takes nothing more, whatever waits. The sender of the next record learns it.
@@ -231,6 +285,11 @@ final class LaneReceiver: @unchecked Sendable {
         guard hasRecord else { return 0 }
         let count = UInt32(truncatingIfNeeded: memory.published.pointee.load(ordering: .relaxed)) &- taken
         return min(max(Int(Int32(bitPattern: count)), 1), queueLimit)
+    }
+
+    /// The bytes of messages in memory of their own that was handed over, and whose records were not taken.
+    var memorySize: Int {
+        memories.values.reduce(0) { $0 + Int(clamping: $1.map { crl_memory_size($0.number) } ?? 0) }
     }
 
     /// The records that were taken.

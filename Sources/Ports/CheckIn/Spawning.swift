@@ -6,7 +6,9 @@ extension WorkerProcess.Configuration {
     /// - Returns: The child's process id.
     func spawn(adding variables: [String: String]) throws(CheckInError) -> pid_t {
         let variables = try environment.updating(variables).entries()
-        let paths = [workingDirectory ?? ""] + [standardInput, standardOutput, standardError].map(\.description)
+        let paths =
+            [workingDirectory ?? "", controlGroup ?? ""]
+            + [standardInput, standardOutput, standardError].map(\.description)
         for word in [executable] + arguments + variables + paths where word.utf8.contains(0) {
             throw .notLaunched(reason: "\(word.debugDescription) contains a NUL")
         }
@@ -22,13 +24,58 @@ extension WorkerProcess.Configuration {
             if stream != .inherit, streams.last == -1 { throw failure("standard \(name), \(stream)", errno) }
         }
 
-        var argv = ([executable] + arguments).map { strdup($0) } + [nil]
-        var envp = variables.map { strdup($0) } + [nil]
+        let argv = ([executable] + arguments).map { strdup($0) } + [nil]
+        let envp = variables.map { strdup($0) } + [nil]
         defer { for string in argv + envp { free(string) } }
+        return try withCGroup { (cgroup) throws(CheckInError) in
+            try spawn(argv, envp, streams, limits.all, cgroup)
+        }
+    }
+
+    private func spawn(
+        _ argv: [UnsafeMutablePointer<CChar>?], _ envp: [UnsafeMutablePointer<CChar>?], _ streams: [Int32],
+        _ limits: [Limits.Limit], _ cgroup: Int32
+    ) throws(CheckInError) -> pid_t {
+        let limits = limits.map { limit in
+            crl_limit(
+                resource: limit.resource, most: limit.most,
+                name: UnsafeRawPointer(limit.name.utf8Start).assumingMemoryBound(to: CChar.self))
+        }
+        let group =
+            switch processGroup {
+            case .inherited: CRL_GROUP_INHERITED
+            case .own: CRL_GROUP_OWN
+            case .ownSession: CRL_GROUP_SESSION
+            }
         var pid: pid_t = 0
-        let error = crl_spawn(&pid, executable, &argv, &envp, workingDirectory, streams)
-        guard error == 0 else { throw failure(executable, error) }
+        var failed: UnsafePointer<CChar>?
+        let folder = workingDirectory.flatMap { strdup($0) }
+        defer { free(folder) }
+        let error = argv.withUnsafeBufferPointer { argv in
+            envp.withUnsafeBufferPointer { envp in
+                limits.withUnsafeBufferPointer { limits in
+                    var program = crl_program(
+                        path: UnsafePointer(argv[0]), arguments: argv.baseAddress, environment: envp.baseAddress,
+                        folder: folder,
+                        standard: (streams[0], streams[1], streams[2]), group: Int32(group),
+                        ends_with_launcher: endsWithLauncher, limits: limits.baseAddress,
+                        limit_count: Int32(limits.count), niceness: Int32(clamping: niceness),
+                        may_gain_privileges: mayGainPrivileges, cgroup: cgroup)
+                    return crl_spawn(&pid, &program, &failed)
+                }
+            }
+        }
+        guard error == 0 else { throw failure(failed.map { String(cString: $0) } ?? executable, error) }
         return pid
+    }
+
+    /// Calls the closure with the file that the worker's number is written to, or -1.
+    private func withCGroup<Result>(_ body: (Int32) throws(CheckInError) -> Result) throws(CheckInError) -> Result {
+        guard let controlGroup else { return try body(-1) }
+        let file = Glibc.open(controlGroup + "/cgroup.procs", O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { throw failure("the control group \(controlGroup)", errno) }
+        defer { close(file) }
+        return try body(file)
     }
 
     private func failure(_ what: String, _ error: Int32) -> CheckInError {

@@ -16,6 +16,20 @@ extension WorkerProcess {
         public var standardOutput: Stream
         /// The stream that the worker writes its errors to.
         public var standardError: Stream
+        /// The process group, to which a terminal or a service manager sends signals. The default is this process's.
+        public var processGroup = ProcessGroup.inherited
+        /// Whether the kernel kills the worker when this process ends, however it ends. The default is false. The rest of
+        /// a process group of the worker's own is killed, too, and also when the worker ends first.
+        public var endsWithLauncher = false
+        /// The kernel's limits of the worker. The default is this process's.
+        public var limits = Limits()
+        /// Added to this process's niceness, at most up to 19. Without privileges, it cannot be negative.
+        public var niceness = 0
+        /// Whether programs that the worker runs may have more privileges than it has, as `sudo` does.
+        public var mayGainPrivileges = true
+        /// The folder of a control group, to which this process may write; nil for this process's. It must be empty of
+        /// other groups.
+        public var controlGroup: String?
 
         /// Makes a configuration. The program shares this process's surroundings unless told otherwise, but gets no
         /// descriptors except its standard streams.

@@ -74,7 +74,9 @@ public final class WorkerProcess: Sendable {
         ]
         do throws(CheckInError) {
             let pid = try expectation.start { () throws(CheckInError) in try configuration.spawn(adding: variables) }
-            return try WorkerProcess(pid, expectation, nameServer.runtime.housekeeping) { desk.forget(checkIn) }
+            let endsGroup = configuration.endsWithLauncher && configuration.processGroup != .inherited
+            let housekeeping = nameServer.runtime.housekeeping
+            return try WorkerProcess(pid, expectation, housekeeping, endsGroup: endsGroup) { desk.forget(checkIn) }
         } catch {
             desk.forget(checkIn)
             throw error
@@ -82,7 +84,7 @@ public final class WorkerProcess: Sendable {
     }
 
     private init(
-        _ pid: pid_t, _ expectation: CheckInExpectation, _ housekeeping: Housekeeping,
+        _ pid: pid_t, _ expectation: CheckInExpectation, _ housekeeping: Housekeeping, endsGroup: Bool,
         forget: @escaping @Sendable () -> Void
     ) throws(CheckInError) {
         self.pid = pid
@@ -92,16 +94,23 @@ public final class WorkerProcess: Sendable {
         do {
             guard descriptor >= 0 else { throw PortError.last("pidfd_open") }
             // The source keeps the worker until the child has ended.
-            let end = try ThreadRunLoop.Source1.child(pid) { status in
+            let whenEnded: @Sendable (Bool) -> Void = { isUncollected in
+                guard endsGroup else { return }
+                if isUncollected { kill(-pid, SIGKILL) }
+                GroupGuard.shared.remove(pid, housekeeping)
+            }
+            let end = try ThreadRunLoop.Source1.child(pid, whenEnded: whenEnded) { status in
                 forget()
                 // The check-in fails first, so that it has failed for everybody who learns the end.
                 expectation.fail(.died(worker: expectation.worker, status: status))
                 self.ended.set(status)
             }
+            if endsGroup { GroupGuard.shared.add(pid, housekeeping) }
             try housekeeping.add(end)
         } catch {
             // Nobody would notice the child's end.
             kill(pid, SIGKILL)
+            if endsGroup { GroupGuard.shared.remove(pid, housekeeping) }
             while waitpid(pid, nil, 0) < 0, errno == EINTR {}
             throw .notLaunched(reason: "\(error)")
         }

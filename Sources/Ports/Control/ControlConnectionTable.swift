@@ -110,7 +110,7 @@ final class ControlConnectionTable: Sendable {
     func route(to port: PortIdentity, at address: ControlAddress, after last: ControlHandshake?) throws(PortError)
         -> Route
     {
-        if let connection = existing(port.id.incarnation) { return .connection(connection) }
+        if let connection = existing(address.incarnation) { return .connection(connection) }
         guard let last else { return .handshake(try handshake(address)) }
         guard let outcome = last.outcome.value else { return .handshake(last) }
         return .connection(try outcome.connection(for: port))
@@ -286,6 +286,12 @@ final class ControlConnectionTable: Sendable {
             if !addresses.isEmpty { state.withLock { $0.formerPids[peer] = connection.pid } }
             for address in addresses { reconnect(address, now: true) }
         }
+    }
+
+    /// Handles the packets that have come. Called on the housekeeping thread.
+    func receiveAll() {
+        // Each call reads a bounded number, and a peer may send without end.
+        for connection in all where (0..<16).contains(where: { _ in !connection.receive() }) { connection.cut() }
     }
 
     /// Whether the process is alive according to the kernel: it holds the other end of a connection, and is not

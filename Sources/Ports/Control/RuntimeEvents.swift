@@ -13,6 +13,8 @@ protocol RuntimeEvents: AnyObject, Sendable {
     func connectionEnded(_ peer: ControlConnection, isLast: Bool)
     /// A port that this runtime has a right to, or one of its own, is invalid.
     func channelBecameInvalid(_ port: PortID)
+    /// A port of this runtime is another process's now.
+    func ownPortHasMoved(_ number: UInt64)
     /// A notice about a request inside the runtime, in the form that a peer would send.
     func received(_ message: ControlMessage, from incarnation: Incarnation)
     /// A port of this runtime has refused a request.
@@ -21,4 +23,29 @@ protocol RuntimeEvents: AnyObject, Sendable {
     /// Whether a process may be alive though the address of its control socket leads nowhere.
     func mayBeAlive(_ address: ControlAddress) -> Bool
     func rights(to peer: Incarnation) -> [PeerRight]
+
+    /// The home of a port that this runtime does not have; nil when it has ended, or the directory cannot be read.
+    /// - Parameter directory: The path of the port's registry directory.
+    func home(of port: PortID, in directory: String) -> PortID?
+    /// The place at which a port goes on when its owner at `address` does not have it any more; nil when it has ended.
+    /// - Parameters:
+    ///   - directory: The path of the port's registry directory.
+    ///   - ownerDied: Whether that owner has ended. Then a move from there that nobody has decided is over.
+    /// - Throws: ``PortError`` when the directory cannot be read now.
+    func nextHome(
+        of port: PortID, after address: PortID, in directory: String, ownerDied: Bool
+    ) throws(PortError) -> NextHome?
+    /// A port that this runtime has lent comes back, as the port with this number.
+    /// - Returns: False when the runtime does not wait for it any more.
+    func comesBack(_ number: UInt64) -> Bool
+    /// A port that this runtime has a right to has left its home.
+    func leftOwner(_ port: PortID)
+}
+
+/// Where a port goes on.
+enum NextHome: Equatable {
+    /// At an owner to which it has moved.
+    case moved(to: PortID)
+    /// At the process that had lent it.
+    case lender(PortID)
 }

@@ -161,18 +161,26 @@ public struct PortService: Sendable, Hashable, Codable {
         /// Whether the sender's messages come by a lane. Messages of other processes without one come by ZeroMQ.
         public var hasLane: Bool { lane ?? false }
         private let lane: Bool?
+        /// The sender's messages that wait and have descriptors, or memory. The kernel keeps those until the port takes the
+        /// message.
+        public var withDescriptors: Int { descriptors ?? 0 }
+        private let descriptors: Int?
+        /// The bytes of the sender's messages that wait in memory of their own: those of 16 MiB and more that were copied.
+        public var memory: Int { memoryBytes ?? 0 }
+        private let memoryBytes: Int?
 
         init(
             pid: Int32, program: String?, sent: Int, recently: Int, taken: Int, sinceEmpty: Int, hasEnded: Bool,
-            requests: Int, hasLane: Bool = false
+            requests: Int, hasLane: Bool = false, withDescriptors: Int = 0, memory: Int = 0
         ) {
             (self.pid, self.program, self.sent, self.recently) = (pid, program, sent, recently)
             (self.taken, self.sinceEmpty, self.hasEnded) = (taken, sinceEmpty, hasEnded)
-            (self.requests, lane) = (requests, hasLane)
+            (self.requests, lane, descriptors, memoryBytes) = (requests, hasLane, withDescriptors, memory)
         }
 
         private enum CodingKeys: String, CodingKey {
-            case pid, program, sent, recently, taken, sinceEmpty, hasEnded = "ended", requests, lane
+            case pid, program, sent, recently, taken, sinceEmpty, hasEnded = "ended", requests, lane, descriptors
+            case memoryBytes = "memory"
         }
     }
 

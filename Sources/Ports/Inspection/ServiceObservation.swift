@@ -106,7 +106,7 @@ final class ServiceObservation: Sendable {
             found[pid]?.sent = taken
             found[pid]?.sinceEmpty = max(min(taken, 1), last.statistics.waiting &- known)
         }
-        let lanes = port.laneSenders
+        let (lanes, descriptors, memory) = (port.laneSenders, port.waitingDescriptors, port.waitingMemory)
         let most = found.sorted { $0.value.sent > $1.value.sent }.prefix(BoundedCoding.most)
         return most.enumerated().map { index, sender in
             let (pid, sent) = sender
@@ -115,7 +115,7 @@ final class ServiceObservation: Sendable {
                 pid: pid, program: hasProgram ? ProcessStatus.program(of: pid) : sent.former, sent: sent.sent,
                 recently: max(0, sent.sent - (first.senders[pid] ?? Sent()).sent), taken: taken[pid] ?? 0,
                 sinceEmpty: sent.sinceEmpty, hasEnded: sent.hasEnded, requests: requests[pid] ?? 0,
-                hasLane: lanes.contains(pid))
+                hasLane: lanes.contains(pid), withDescriptors: descriptors[pid] ?? 0, memory: memory[pid] ?? 0)
         }
     }
 

@@ -81,6 +81,18 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }
 
+    /// Makes a port of one that has come from another process.
+    init(
+        _ port: MachPort, _ ledger: RequestLedger, _ nameServer: PortNameServer, _ requestHandler: RequestHandler?
+    ) {
+        // A port of this runtime, which has not moved, keeps its ledger.
+        let ledger = port.receiver.requests ?? ledger
+        (self.port, self.ledger, self.nameServer) = (port, ledger, nameServer)
+        currentName = Lock(port.receiver.exposure.serviceNames.last)
+        port.receiver.setHandlers(.init(message: MessagePortRequest.handler(requestHandler, ledger)))
+        nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
+    }
+
     deinit { nameServer.runtime.localMessagePorts.entries.withLockUnlessForked { $0[port.id] = nil } }
 
     /// The valid port of this process with a name; nil when there is none. `CFMessagePortCreateLocal` returns such a

@@ -17,7 +17,7 @@ struct OpenRequest: ~Copyable {
     init(to channel: SendChannel, isForTasks: Bool = false) throws(PortError) {
         let runtime = try channel.retainedRuntime()
         use = try runtime.replies.use(for: channel, isForTasks: isForTasks)
-        pending = PendingReply(port: channel.id, replyPort: use.port.id.number)
+        pending = PendingReply(channel: channel, replyPort: use.port.id.number)
         number = runtime.replies.pending.add(pending)
         self.channel = channel
         self.runtime = runtime
@@ -26,7 +26,12 @@ struct OpenRequest: ~Copyable {
     deinit {
         // In a forked child, the request is still the parent's.
         guard !Fork.isChild else { return }
-        if runtime.replies.pending.remove(number), isSent { channel.tell(.cancelled(number)) }
+        if runtime.replies.pending.remove(number), isSent {
+            channel.tell(.cancelled(number))
+            // The request may have gone with its port.
+            let home = channel.latest
+            if home !== channel { home.tell(.cancelled(number)) }
+        }
         runtime.replies.end(use)
     }
 

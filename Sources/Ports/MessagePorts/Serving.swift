@@ -34,7 +34,8 @@ extension LocalMessagePort {
     }
 
     /// Answers requests, each in a task of its own and so in no order, until the port is invalid or the calling task is
-    /// cancelled. Then handlers that still run are cancelled, and the call returns when all have returned.
+    /// cancelled. Then handlers that still run are cancelled, unless the port has gone to another process, and the call
+    /// returns when all have returned.
     ///
     ///     let server = try LocalMessagePort(name: "com.example.echo")
     ///     try await server.serve { request in request.data }
@@ -106,6 +107,8 @@ extension LocalMessagePort {
                 }
             }
             ledger.serving.remove(lanes)
+            // A port that has gone to another process leaves its taken requests here.
+            if hasMoved, !Task.isCancelled { return }
             group.cancelAll()
             // Nobody has handled these requests, so their askers can ask a successor.
             lanes.refuseWaiting()

@@ -33,7 +33,7 @@ extension PortNameServer {
 extension PortRuntime {
     /// The right to the port of a live process's entry.
     func right(of entry: NameEntry) -> MachPort.SendRight {
-        let channel = channels.channel(to: entry.right, replacesInvalid: true)
+        let channel = channels.channel(to: entry.right, of: entry.publicID, replacesInvalid: true)
         if channel.identity.owner == nil, let owner = entry.port.owner { channel.note(owner: owner) }
         channel.note(name: entry.name)
         return MachPort.SendRight(channel)
@@ -95,7 +95,11 @@ struct FoundName {
             throw right.channel.noAnswer(.cannotConnect(port: right.identity, reason: reason))
         }
         guard right.isValid else { throw .isInvalid(port: right.identity) }
-        guard owner.map({ ProcessStatus.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true else {
+        // A port that has moved meanwhile has another owner.
+        guard
+            right.channel.id != entry.right.id
+                || owner.map({ ProcessStatus.isProcess($0.pid, knownToItselfAs: entry.pid) }) ?? true
+        else {
             throw .cannotConnect(
                 port: right.identity,
                 reason: "the socket of \(entry.name.quoted) belongs to another process than \(entry.pid)")

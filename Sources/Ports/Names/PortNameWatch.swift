@@ -148,7 +148,7 @@ public final class PortNameWatch: Sendable {
 
     /// Nil when the port is gone.
     private func stillHeld(_ known: Held?, _ entry: NameEntry) -> Held? {
-        if let known, known.right.id == entry.right.id { return known.right.isValid ? known : nil }
+        if let known, known.right.id == entry.publicID { return known.right.isValid ? known : nil }
         let owner = entry.right.id.incarnation
         guard runtime.control.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
         let right = runtime.right(of: entry)

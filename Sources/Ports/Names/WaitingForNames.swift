@@ -110,7 +110,7 @@ private final class NameChanges<Waiting: Waiter> {
 
     /// Whether the port still has the name.
     func isHeld(by right: MachPort.SendRight) throws(PortError) -> Bool {
-        guard right.isValid, try directory.entry(name)?.right.id == right.id else { return false }
+        guard right.isValid, try directory.entry(name)?.publicID == right.id else { return false }
         try check()
         return true
     }

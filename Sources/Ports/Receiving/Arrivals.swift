@@ -35,6 +35,8 @@ struct Arrivals: ~Copyable {
     var zeroMQ: ZeroMQIntake
     var lanes = LaneIntake()
     var descriptors = DescriptorIntake()
+    /// The messages at the front of the batch that have come with a lent port; nil for most ports.
+    private var borrowed: BorrowedMessages?
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
     /// The messages of lanes before ZeroMQ has a turn.
@@ -91,9 +93,21 @@ struct Arrivals: ~Copyable {
 
     /// Takes the next message that was taken off the list before.
     mutating func nextOfBatch(makesRoom: inout Bool) -> LocalMessage? {
-        guard let message = batch.popFirst() else { return nil }
+        guard let message = popOfBatch() else { return nil }
         makesRoom = queue.noteTaken()
         return message
+    }
+
+    @inline(__always)
+    private mutating func popOfBatch() -> LocalMessage? {
+        if borrowed != nil { noteBorrowedTaken() }
+        return batch.popFirst()
+    }
+
+    @inline(never)
+    private mutating func noteBorrowedTaken() {
+        borrowed?.take()
+        if borrowed?.left == 0 { borrowed = nil }
     }
 
     /// Takes the next message of a peer, if it is the peers' turn.
@@ -108,6 +122,30 @@ struct Arrivals: ~Copyable {
         }
         if let frame = zeroMQ.nextMessage(reports.contains(.socket)) { return .frame(frame, sender: nil) }
         return zeroMQ.holdsOther ? .nothing : nextAfterCheck(&reports)
+    }
+
+    /// Puts messages in front of all others, when nothing else waits that was taken off the list.
+    mutating func putBack(_ messages: [LocalMessage]) {
+        queue.readmit(messages.count)
+        for message in messages.reversed() { batch.prepend(message) }
+        // Peers have their turn after these messages, some of which may be their earlier ones.
+        (isLocalTurn, leftInTurn) = (true, 2 * messages.count + Self.turn)
+    }
+
+    /// The messages that were put in front have come with a lent port.
+    mutating func noteBorrowed(_ count: Int, _ taken: TakenCount) {
+        if count > 0 { borrowed = BorrowedMessages(count, taken) }
+    }
+
+    /// Leaves to the lender what is in the lanes, and what has come with the port.
+    mutating func leaveToLender() -> (messages: [LocalMessage], lanes: [LaneReceiver]) {
+        var messages: [LocalMessage] = []
+        for _ in 0..<(borrowed.take()?.left ?? 0) {
+            guard let message = batch.popFirst() else { break }
+            messages.append(message)
+            _ = queue.noteTaken()
+        }
+        return (messages, lanes.leave())
     }
 
     /// Takes nothing more of peers, whatever waits.
@@ -125,7 +163,7 @@ struct Arrivals: ~Copyable {
 
     private mutating func nextLocal() -> LocalMessage? {
         if batch.isEmpty { batch = queue.takeAll() }
-        return batch.popFirst()
+        return popOfBatch()
     }
 
     // MARK: Lanes

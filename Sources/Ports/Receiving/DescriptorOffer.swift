@@ -1,3 +1,5 @@
+import Glibc
+
 // The ways on which the descriptors of other processes' messages come to a port, from the question of a peer to the end.
 
 extension Receiver {
@@ -17,6 +19,16 @@ extension Receiver {
     /// A peer sends no descriptors by this socket any more, and the port has taken all.
     func closeDescriptorSocket(of peer: Incarnation, question: UInt64) {
         intake.changeDescriptors { $0.close(question, of: peer) }
+    }
+
+    /// The numbers of messages with descriptors that wait, by the processes that have sent them.
+    var waitingDescriptors: [pid_t: Int] {
+        let counts = intake.waitingDescriptors
+        return counts.isEmpty
+            ? [:]
+            : Dictionary(
+                context.control.watchers(of: id.number).map { ($0.pid, counts[$0.incarnation] ?? 0) },
+                uniquingKeysWith: +)
     }
 
     /// Closes the sockets of peers that are gone, when their messages were taken. Called when a connection has ended.

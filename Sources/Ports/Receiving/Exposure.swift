@@ -10,13 +10,15 @@ final class Exposure: RegisteredPort {
         /// The directory with the port's socket; nil until the port is exposed.
         var directory: RegistryDirectory?
         var names = RecentSet<RegisteredName>()
+        /// Whether other processes cannot connect, because the port moves.
+        var isHidden = false
     }
 
     private let channel: SendChannel
     private let intake: Intake
     private let registry: Registry
     /// The registry directory for the port's socket, when a right to the port leaves the runtime.
-    private let directoryPath: String
+    let directoryPath: String
     private let state = Lock(State())
 
     init(_ channel: SendChannel, _ intake: Intake, _ registry: Registry, directoryPath: String) {
@@ -25,6 +27,7 @@ final class Exposure: RegisteredPort {
     }
 
     var id: PortID { channel.id }
+    var publicID: PortID { channel.publicID }
 
     // MARK: The socket
 
@@ -59,7 +62,7 @@ final class Exposure: RegisteredPort {
         try directory.open()
         try state.withLock { (state) throws(PortError) in
             try checkPort()
-            guard state.directory !== directory || !directory.hasSocket(of: id) else { return }
+            guard !state.isHidden, state.directory !== directory || !directory.hasSocket(of: id) else { return }
             let (descriptor, path) = try directory.makeSocket(for: id)
             AcceptGuard.protect(descriptor, most: ControlConnectionTable.mostAccepted)
             do throws(PortError) {
@@ -87,6 +90,40 @@ final class Exposure: RegisteredPort {
 
     /// Removes the socket from its directory. It is still open.
     func removeSocket() { state.withLock { $0.directory }?.removeSocket(of: id) }
+
+    // MARK: Moving
+
+    /// The directory with the port's socket, in which the registry says where the port lives.
+    func directoryOfSocket() throws(PortError) -> RegistryDirectory { try exposeInOwnDirectory() }
+
+    /// Lets no further process connect to the port. Names and connections stay.
+    ///
+    /// The socket goes on listening where nobody finds it, because libzmq would end its connections with it.
+    func hide() {
+        state.withLock { state in
+            state.isHidden = true
+            state.directory?.removeSocket(of: id)
+        }
+    }
+
+    /// Lets processes connect to the port again.
+    func show() {
+        state.withLock { $0.isHidden = false }
+        do throws(PortError) { _ = try exposeInOwnDirectory() } catch {
+            log.warning("other processes can't connect to \(channel.identity) any more: \(error)")
+        }
+    }
+
+    /// The port has ended here, also in the midst of a move.
+    func forgetHome() {
+        let (directory, isHidden) = state.withLock { ($0.directory, $0.isHidden) }
+        guard let directory else { return }
+        if isHidden { directory.endMoves(of: publicID) }
+        if id != publicID { directory.forgetHome(of: publicID, at: id) }
+    }
+
+    /// The registered names, with their directories.
+    var registeredNames: [RegisteredName] { state.withLock { $0.names.elements } }
 
     /// Releases the directories, which hold descriptors.
     func close() {
@@ -120,6 +157,11 @@ final class Exposure: RegisteredPort {
 
     func abandonNames() {
         for held in state.withLock({ $0.names.elements }) { held.directory.abandon(held.name, of: id) }
+    }
+
+    /// Leaves the names to the port's lender, which removes their entries when it has written its own.
+    func leaveNames() {
+        for held in state.withLock({ $0.names.elements }) { held.directory.leave(held.name, of: id) }
     }
 
     /// The registered names, with internal names of the library.

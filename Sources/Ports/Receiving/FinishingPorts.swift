@@ -1,10 +1,10 @@
 import RunLoopLocks
 import RunLoops
 
-/// The ports of a runtime whose owners wait for the last messages of all senders, so that no message is lost with the
-/// port's socket, and each request gets its answer.
+/// The ports of a runtime whose owners wait for the last messages of all senders, because the port ends or moves, so that no
+/// message is lost with the port's socket, and each request gets its answer.
 ///
-/// The owner tells each sender that the port finishes. The sender sends nothing more, sends a drain probe behind its
+/// The owner tells each sender that the port finishes, or moves. The sender sends nothing more, sends a drain probe behind its
 /// last message, and reports when the port has answered the probe. A stopped sender reads nothing, and is given up.
 final class FinishingPorts: Sendable {
     private let control: ControlConnectionTable
@@ -12,11 +12,11 @@ final class FinishingPorts: Sendable {
 
     init(_ control: ControlConnectionTable) { self.control = control }
 
-    /// Tells the senders that the port finishes.
+    /// Tells the senders that the port finishes, or moves.
     /// - Parameters:
     ///   - number: The port.
-    ///   - requests: The requests that the port has taken.
-    func begin(_ number: UInt64, _ requests: RequestLedger) {
+    ///   - requests: The requests that the port has taken; nil for a port that moves.
+    func begin(_ number: UInt64, _ requests: RequestLedger?) {
         // Senders that connect from now on are told when they watch the port.
         state.withLock { $0.begin(number, requests) }
         for sender in control.watchers(of: number) { tell(sender, number) }
@@ -35,9 +35,9 @@ final class FinishingPorts: Sendable {
     private func tell(_ sender: ControlConnection, _ number: UInt64) {
         let peer = sender.incarnation
         let now = MonotonicInstant.now
-        guard let end = state.withLock({ $0.tell(peer, number, at: now) }) else { return }
+        guard let (end, moves) = state.withLock({ $0.tell(peer, number, at: now) }) else { return }
         giveUp(peer, number, after: now.duration(to: end))
-        sender.send(.finishing(number))
+        sender.send(moves ? .moving(number) : .finishing(number))
         // The sender's end may have been reported before the sender was inserted, and is not reported again.
         if !control.isConnected(to: peer) { finished(number, by: peer) }
     }
@@ -58,6 +58,9 @@ final class FinishingPorts: Sendable {
     func connectionEnded(_ sender: Incarnation) { end { $0.connectionEnded(sender) } }
 
     func remove(_ number: UInt64) { state.withLock { $0.remove(number) } }
+
+    /// The senders of a port that were given up.
+    func givenUp(_ number: UInt64) -> Set<Incarnation> { state.withLock { $0.givenUp(number) } }
 
     /// The time since which a process that was given up has not answered.
     func silence(of sender: Incarnation) -> MonotonicInstant? { state.withLock { $0.silence(of: sender) } }
@@ -86,9 +89,17 @@ struct FinishState {
         var senders: Set<Incarnation> = []
         /// The calls that are telling the senders. Until they end, not all senders can be done.
         var tellers = 0
-        let requests: RequestLedger
+        /// Nil for a port that moves.
+        let requests: RequestLedger?
+        var givenUp: Set<Incarnation> = []
         var areDone = Promise<Void>()
         var isDone = false
+
+        /// The sender has finished, or is gone.
+        mutating func remove(_ sender: Incarnation) {
+            senders.remove(sender)
+            givenUp.remove(sender)
+        }
     }
 
     /// The time of a sender for its last messages. A stopped process gets this time once for many ports that end one
@@ -104,41 +115,52 @@ struct FinishState {
     func isAwaited(_ sender: Incarnation, _ number: UInt64) -> Bool { ports[number]?.senders.contains(sender) == true }
     func areDone(_ number: UInt64) -> Promise<Void>? { ports[number]?.areDone }
 
-    mutating func begin(_ number: UInt64, _ requests: RequestLedger) {
+    func givenUp(_ number: UInt64) -> Set<Incarnation> { ports[number]?.givenUp ?? [] }
+
+    mutating func begin(_ number: UInt64, _ requests: RequestLedger?) {
         ports[number, default: Finish(requests: requests)].tellers += 1
     }
 
     mutating func tellersEnd(_ number: UInt64) -> [Effect] { change(number) { $0.tellers -= 1 } }
 
-    /// - Returns: When the sender may be given up; nil when the port does not finish.
-    mutating func tell(_ sender: Incarnation, _ number: UInt64, at now: MonotonicInstant) -> MonotonicInstant? {
+    /// - Returns: When the sender may be given up, and whether the port moves; nil when it neither finishes nor moves.
+    mutating func tell(
+        _ sender: Incarnation, _ number: UInt64, at now: MonotonicInstant
+    ) -> (end: MonotonicInstant, moves: Bool)? {
         guard var port = ports[number] else { return nil }
         port.senders.insert(sender)
         if port.isDone { (port.areDone, port.isDone) = (Promise(), false) }
         ports[number] = port
         let since = unanswered[sender] ?? now
         unanswered[sender] = since
-        return since + Self.patience
+        return (since + Self.patience, port.requests == nil)
     }
 
     mutating func finished(_ sender: Incarnation, _ number: UInt64) -> [Effect] {
         noteAlive(sender)
-        let silences = ports[number].map { [Effect.silence($0.requests, of: sender, false)] } ?? []
-        return silences + change(number) { $0.senders.remove(sender) }
+        let silences = ports[number]?.requests.map { [Effect.silence($0, of: sender, false)] } ?? []
+        return silences + change(number) { $0.remove(sender) }
     }
 
     mutating func giveUp(_ sender: Incarnation, _ number: UInt64) -> [Effect] {
         // A sender that has finished reads, and gets its replies.
         guard let port = ports[number], port.senders.contains(sender) else { return [] }
         silent.insert(sender)
-        return [.silence(port.requests, of: sender, true)] + change(number) { $0.senders.remove(sender) }
+        let silences = port.requests.map { [Effect.silence($0, of: sender, true)] } ?? []
+        return silences
+            + change(number) {
+                $0.senders.remove(sender)
+                $0.givenUp.insert(sender)
+            }
     }
 
     private mutating func noteAlive(_ sender: Incarnation) { (unanswered[sender], _) = (nil, silent.remove(sender)) }
 
     mutating func connectionEnded(_ sender: Incarnation) -> [Effect] {
         noteAlive(sender)
-        return ports.keys.flatMap { number in change(number) { $0.senders.remove(sender) } }
+        return ports.keys.flatMap { number in
+            change(number) { $0.remove(sender) }
+        }
     }
 
     mutating func remove(_ number: UInt64) { ports[number] = nil }

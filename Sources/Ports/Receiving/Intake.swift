@@ -19,12 +19,17 @@ final class Intake: Sendable {
         var lifecycle = ReceiverLifecycle()
         /// Whether messages may wait that the socket's descriptor does not report.
         var mayHaveMore = false
+        /// Whether nobody takes, because the port moves.
+        var isPaused = false
+        /// The messages that have come with the port from another process.
+        var cameCount = 0
         var totals = PortTotals()
 
         /// Whether no message waits. The check silences the descriptor, so all takers have to be told if a message waits.
         mutating func looksEmpty() -> Bool {
             let isEmpty = arrivals.isEmpty()
-            if !isEmpty { mayHaveMore = true }
+            // While the port moves, nobody takes, and those who know of a message would.
+            if !isEmpty, !isPaused { mayHaveMore = true }
             return isEmpty
         }
     }
@@ -210,8 +215,9 @@ final class Intake: Sendable {
                 delegateHandler = ofDelegate()
                 handler = delegateHandler
             }
-            guard state.lifecycle.isOpen, handler != nil || !needsHandler else {
-                let isEmpty = state.looksEmpty()
+            guard state.lifecycle.isOpen, !state.isPaused, handler != nil || !needsHandler else {
+                // Also silences the descriptor of a port that moves, which a loop would look at again and again.
+                let isEmpty = state.looksEmpty() || state.isPaused
                 loopSource = takers.source
                 loopSource?.clear()
                 return .nothing(wakesWaiters: !isEmpty, lacksMemory: false)
@@ -247,7 +253,7 @@ final class Intake: Sendable {
     /// The received frame, unless it is malformed.
     func checked(_ frame: consuming ZeroMQFrame, _ sender: MessageSender?) -> ReceivedFrame? {
         let passed = takeDescriptors(of: frame)
-        let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed)
+        let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed, at: channel)
         guard let error = frame.malformed else { return frame }
         noteMalformed(error, in: frame)
         return nil
@@ -260,6 +266,73 @@ final class Intake: Sendable {
         log.warning(
             about: .process(sender), once: text,
             "\(channel.identity) dropped a frame of \(ProcessIdentity(pid: sender)): \(text)")
+    }
+
+    // MARK: Moving
+
+    /// Lets nobody take, until ``takeAgain(with:haveCome:)``.
+    func pause() {
+        state.withLock { state in
+            state.isPaused = true
+            // The short way of most messages looks at nothing else.
+            state.mayHaveMore = false
+        }
+    }
+
+    /// Lets no lane send any more.
+    func stopLanes() { state.withLock { $0.arrivals.lanes.stopAll() } }
+
+    /// Whether a message of a lane waits for its memory.
+    var hasUntakenInLanes: Bool { state.withLock { $0.arrivals.lanes.hasUntaken } }
+
+    /// Takes all that waits at a port that moves, and answers drain probes.
+    func takeAll() -> [LocalMessage] {
+        var messages: [LocalMessage] = []
+        while true {
+            switch takeAny() {
+            case .nothing: return messages
+            case .local(let message, _, _, _, _): messages.append(message)
+            case .frame(let frame, let sender, _, _, _):
+                if let frame = checked(frame, sender) { messages.append(LocalMessage(frame)) }
+            case .probe(let frame): if let probe = checked(frame, nil) { answer(probe) }
+            case .part(let frame): noteMalformed(.severalFrames, in: ReceivedFrame(frame, channel.channels))
+            }
+        }
+    }
+
+    private func takeAny() -> Taken {
+        state.withLock { state in
+            var (makesRoom, reports) = (false, Arrivals.Reports.all)
+            switch state.arrivals.next(&reports, makesRoom: &makesRoom) {
+            case .nothing: return .nothing(wakesWaiters: false, lacksMemory: false)
+            case .local(let message): return .local(message, nil, isFirst: false, makesRoom: false, isLast: false)
+            case .frame(let frame, let sender):
+                switch sender == nil ? state.arrivals.zeroMQ.kind(of: frame) : .message {
+                case .part: return .part(frame)
+                case .drainProbe: return .probe(frame)
+                case .message: state.arrivals.descriptors.find(for: frame)
+                }
+                return .frame(frame, sender: sender, nil, isFirst: false, isLast: false)
+            }
+        }
+    }
+
+    /// Whether nobody takes, because the port moves.
+    var isPaused: Bool { state.withLock { $0.isPaused } }
+
+    /// Puts messages in front of all others, and lets takers take again.
+    /// - Parameters:
+    ///   - haveCome: Whether the messages have come with the port from another process.
+    ///   - taken: Where the lender of the port learns how many of them were taken; nil when it is not lent.
+    func takeAgain(with messages: [LocalMessage], haveCome: Bool = false, telling taken: TakenCount? = nil) {
+        state.withLock { state in
+            state.arrivals.putBack(messages)
+            if haveCome { state.cameCount += messages.count }
+            if let taken { state.arrivals.noteBorrowed(messages.count, taken) }
+            state.isPaused = false
+            state.mayHaveMore = true
+        }
+        takers.tell()
     }
 
     // MARK: Looking
@@ -310,7 +383,7 @@ final class Intake: Sendable {
     /// loop's pass.
     func tellTakersIfAny() {
         let hasMore = state.withLock { state in
-            guard state.lifecycle.isOpen else { return false }
+            guard state.lifecycle.isOpen, !state.isPaused else { return false }
             state.mayHaveMore = state.arrivals.hasMore()
             return state.mayHaveMore
         }
@@ -319,11 +392,15 @@ final class Intake: Sendable {
 
     var totals: PortTotals { state.withLockUnlessForked { $0.totals } ?? PortTotals() }
 
-    /// The messages that were taken, those that this runtime has sent, and whether none waits.
+    /// The messages that were taken, those that this runtime has sent or that have come with the port, and whether none
+    /// waits.
     func look() -> (taken: Int, ownSent: Int, isEmpty: Bool) {
         let look = state.withLock { state in
             // Read under the lock, because messages that are taken meanwhile would look as if they had never been sent.
-            (taken: state.totals.taken, ownSent: channel.acceptedCount, isEmpty: state.looksEmpty())
+            (
+                taken: state.totals.taken, ownSent: channel.acceptedCount + state.cameCount,
+                isEmpty: state.looksEmpty()
+            )
         }
         if !look.isEmpty { takers.tell() }
         return look
@@ -346,7 +423,7 @@ final class Intake: Sendable {
     private func answerProbes() {
         var probes: [ReceivedFrame] = []
         let isEmpty = state.withLock { state in
-            guard state.lifecycle.isOpen else { return true }
+            guard state.lifecycle.isOpen, !state.isPaused else { return true }
             while probes.count < Self.mostDropped, let probe = state.arrivals.zeroMQ.nextProbe() {
                 probes.append(ReceivedFrame(probe, channel.channels))
             }
@@ -398,7 +475,7 @@ final class Intake: Sendable {
         guard hasLanes.load(ordering: .relaxed) else { return }
         let hasMore = state.withLock { state in
             body(&state.arrivals.lanes)
-            guard state.lifecycle.isOpen, state.arrivals.lanes.hasRecords else { return false }
+            guard state.lifecycle.isOpen, !state.isPaused, state.arrivals.lanes.hasRecords else { return false }
             state.mayHaveMore = true
             return true
         }
@@ -440,6 +517,9 @@ final class Intake: Sendable {
     /// The peers that have sockets for descriptors.
     var descriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.peers } }
 
+    /// The numbers of messages with descriptors that wait, by their senders.
+    var waitingDescriptors: [Incarnation: Int] { state.withLock { $0.arrivals.descriptors.waitingCounts } }
+
     /// Closes the sockets of peers that are gone, as far as no message waits that may name them.
     func closeDescriptorSockets(of gone: Set<Incarnation>) {
         let isEmpty = look().isEmpty
@@ -462,6 +542,22 @@ final class Intake: Sendable {
         state.withLock { $0.lifecycle.isOthersTurn(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) }
     }
 
+    /// Leaves to the lender of the port what it has, too.
+    /// - Returns: What is left.
+    func leaveToLender() -> [LocalMessage] {
+        let (messages, lanes) = state.withLock { $0.arrivals.leaveToLender() }
+        return messages + lanes.flatMap { self.messages(leftIn: $0) }
+    }
+
+    /// The messages left in a lane whose receiver takes nothing any more.
+    func messages(leftIn lane: LaneReceiver) -> [LocalMessage] {
+        var messages: [LocalMessage] = []
+        while let frame = lane.nextLeft() {
+            if let frame = checked(frame, lane.sender) { messages.append(LocalMessage(frame)) }
+        }
+        return messages
+    }
+
     /// Takes what waits, and gives it to `refuse`, after the last turn.
     /// - Parameter deadline: From then on only local messages are taken, because peers may send without end.
     func refuseQueued(until deadline: MonotonicInstant, _ refuse: (ReceivedMessage) -> Void) {
@@ -477,7 +573,7 @@ final class Intake: Sendable {
             case .frame(let frame, let sender):
                 state.withLock { $0.arrivals.descriptors.find(for: frame) }
                 let passed = takeDescriptors(of: frame)
-                let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed)
+                let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed, at: channel)
                 if frame.malformed == nil { refuse(.frame(frame)) }
             case .nothing: return
             }

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import RunLoops
+import Synchronization
 
 // The end of a port: (1) refuse new turns, (2) leave all loops, (3) refuse senders, (4) give up names, (5) wait for the
 // turns of other threads, (6) refuse queued requests, (7) close the socket, (8) call the handlers of this process's
@@ -17,9 +18,19 @@ extension Receiver {
         takers.end()
         // Before the wait for turns, because a handler that waits for room in this port would never end.
         channel.end(.invalid)
-        exposure.abandonNames()
+        // A lender takes the names with the port.
+        if arrival?.lender == nil { exposure.abandonNames() } else { exposure.leaveNames() }
         // No thread has the id 0.
         if waitForTurns(ofOthersThan: keepsOwnTurn ? 0 : crl_thread_id(), deadline) { finish() }
+    }
+
+    /// Ends the port here, because it has moved to another process. Its senders follow it.
+    func leave() {
+        guard intake.invalidate() else { return }
+        takers.end()
+        exposure.abandonNames()
+        context.control.tellInvalidated(id.number)
+        if waitForTurns(ofOthersThan: crl_thread_id(), nil) { finish() }
     }
 
     /// - Returns: False when the last turn will call `finish` instead.
@@ -52,6 +63,7 @@ extension Receiver {
     private static let refusalTime = Duration.milliseconds(100)
 
     private func finish() {
+        let left = arrival?.lender != nil ? intake.leaveToLender() : []
         // The queue takes no more messages. A message that stays could retain its own port's channel for ever.
         intake.refuseQueued(until: .now + Self.refusalTime) { message in
             if message.header.kind == .message { context.channels.droppedCount.add(1, ordering: .relaxed) }
@@ -62,8 +74,15 @@ extension Receiver {
         takers.close()
         if let socket = intake.close() { SocketFactory.close(socket, channel.takeBell(), of: id) }
         context.ports.remove(self)
-        channel.invalidate()
+        if channel.hasMoved.load(ordering: .acquiring) {
+            context.control.events?.ownPortHasMoved(id.number)
+        } else {
+            exposure.forgetHome()
+            channel.invalidate()
+        }
         context.control.tellInvalidated(id.number)
+        left.tellMoved()
+        withExtendedLifetime(offer.withLock { $0.take() }) {}
         invalidated.set(())
     }
 

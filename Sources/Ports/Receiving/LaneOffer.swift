@@ -22,9 +22,20 @@ extension Receiver {
             memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(channel.right.queueLimit),
             messageLimit: channel.right.limit, question: question)
         guard intake.add(lane, hear) else { return false }
+        guard let lender = arrival?.lender else { return handOver(lane, [descriptor, other], to: peer) }
+        lender.keep(descriptor, of: lane.peer, sender) { [self] isKept in
+            if isKept, handOver(lane, [descriptor, other], to: peer) { return }
+            intake.changeLanes { $0.remove(lane) }
+            peer.send(.noLane(id.number, question: question))
+        }
+        return true
+    }
+
+    /// - Returns: False when the peer cannot get the lane now.
+    private func handOver(_ lane: LaneReceiver, _ descriptors: [OwnedDescriptor], to peer: ControlConnection) -> Bool {
         // Not by the outbox: a peer that reads nothing would get two descriptors of this process for each question, and the
         // kernel may refuse descriptors for as long as many are on their way.
-        if peer.sendAtOnce(.lane(id.number, question: question), [descriptor, other]) { return true }
+        if peer.sendAtOnce(.lane(id.number, question: lane.question), descriptors) { return true }
         intake.changeLanes { $0.remove(lane) }
         return false
     }
@@ -81,6 +92,12 @@ extension Receiver {
 
     /// The process ids of the peers with lanes.
     var laneSenders: Set<pid_t> { Set(lanes.map(\.sender.pid)) }
+
+    /// The bytes of messages that wait in memory of their own, by the processes that have sent them.
+    var waitingMemory: [pid_t: Int] {
+        let sizes = intake.readLanes { $0.all.map { ($0.sender.pid, $0.memorySize) } } ?? []
+        return Dictionary(sizes, uniquingKeysWith: +)
+    }
 
     /// The peers with lanes.
     var lanePeers: Set<Incarnation> { Set(lanes.map(\.peer)) }

@@ -14,6 +14,10 @@ struct PendingTable<ID: Hashable, Waiting: Request> {
 
     func all(to port: PortID) -> [Waiting] { ids[port, default: []].compactMap { requests[$0] } }
 
+    func ids(to port: PortID, where isMeant: (Waiting) -> Bool) -> [ID] {
+        ids[port, default: []].filter { requests[$0].map(isMeant) ?? false }
+    }
+
     func count(to port: PortID) -> Int { ids[port]?.count ?? 0 }
 
     var counts: [PortID: Int] { ids.mapValues(\.count) }

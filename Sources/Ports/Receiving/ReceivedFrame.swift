@@ -1,3 +1,4 @@
+import Glibc
 import ZeroMQ
 
 /// A received frame that was checked.
@@ -10,12 +11,14 @@ final class ReceivedFrame: Sendable {
     private let frame: ZeroMQFrame
     /// The sender of a frame of a lane.
     private let laneSender: MessageSender?
-    private let descriptors: [MessageDescriptor]
+    private let received: ReceivedDescriptors?
 
-    /// - Parameter passed: The descriptors that came for the frame.
+    /// - Parameters:
+    ///   - passed: The descriptors that came for the frame.
+    ///   - port: The channel to the port that has received them.
     init(
         _ frame: consuming ZeroMQFrame, sender: MessageSender? = nil, _ channels: ChannelTable,
-        _ passed: PassedDescriptors? = nil
+        _ passed: PassedDescriptors? = nil, at port: SendChannel? = nil
     ) {
         var header = WireHeader()
         var malformed: Wire.Malformed?
@@ -26,8 +29,7 @@ final class ReceivedFrame: Sendable {
         self.malformed = malformed
         self.frame = frame
         laneSender = sender
-        descriptors =
-            header.descriptorCount == 0 ? [] : PassedDescriptors.descriptors(header.descriptorCount, of: passed)
+        received = header.descriptorCount == 0 ? nil : ReceivedDescriptors(header.descriptorCount, of: passed, at: port)
         self.channels = channels
     }
 
@@ -35,54 +37,68 @@ final class ReceivedFrame: Sendable {
 
     var replyChannel: SendChannel? {
         guard header.replySize > 0 else { return nil }
-        return frame.withUnsafeBytes { channel(in: $0, at: header.replyOffset, size: header.replySize) }
+        return frame.withUnsafeBytes { channel(in: $0, header.replyOffset..<header.componentsOffset) }
     }
 
     var components: [LocalMessage.Component] {
         frame.withUnsafeBytes { bytes in
-            var (offset, rest) = (header.componentsOffset, descriptors[...])
-            return (0..<header.count).map { index in
-                let (size, isPort) = size(of: index, in: bytes)
-                defer { offset += size }
-                if isPort, size == 0 { return .descriptor(rest.removeFirst()) }
-                if isPort, let channel = channel(in: bytes, at: offset, size: size) { return .port(channel) }
-                return .bytes(Array(bytes[offset..<offset + size]))
+            var rest = (received?.descriptors ?? [])[...]
+            var components: [LocalMessage.Component] = []
+            components.reserveCapacity(header.count)
+            func add(right range: Range<Int>, _ make: (SendChannel) -> LocalMessage.Component) {
+                components.append(channel(in: bytes, range).map(make) ?? .bytes(Array(bytes[range])))
             }
+            header.forEachPart(in: bytes) { part in
+                switch part {
+                case .bytes(let range): components.append(.bytes(Array(bytes[range])))
+                case .right(let range): add(right: range) { .port($0) }
+                case .receiveRight(let range): add(right: range) { .offer($0) }
+                case .descriptor: components.append(.descriptor(rest.removeFirst()))
+                }
+            }
+            return components
         }
     }
 
     func readBytes(ofComponent index: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         frame.withUnsafeBytes { bytes in
-            guard let (range, isPort) = range(ofComponent: index, in: bytes), !isPort else { return }
+            guard case .bytes(let range)? = header.part(index, in: bytes) else { return }
             body(UnsafeRawBufferPointer(rebasing: bytes[range]))
         }
     }
 
     func channel(ofComponent index: Int) -> SendChannel? {
         frame.withUnsafeBytes { bytes in
-            guard let (range, isPort) = range(ofComponent: index, in: bytes), isPort, !range.isEmpty else { return nil }
-            return channel(in: bytes, at: range.lowerBound, size: range.count)
+            guard case .right(let range)? = header.part(index, in: bytes) else { return nil }
+            return channel(in: bytes, range)
+        }
+    }
+
+    func offer(ofComponent index: Int) -> SendChannel? {
+        frame.withUnsafeBytes { bytes in
+            guard case .receiveRight(let range)? = header.part(index, in: bytes) else { return nil }
+            return channel(in: bytes, range)
         }
     }
 
     func descriptor(ofComponent index: Int) -> MessageDescriptor? {
-        guard !descriptors.isEmpty else { return nil }
-        return frame.withUnsafeBytes { bytes in
-            guard let (range, isPort) = range(ofComponent: index, in: bytes), isPort, range.isEmpty else { return nil }
-            // The place among the descriptors.
-            return descriptors[(0..<index).count { size(of: $0, in: bytes) == (0, true) }]
-        }
+        guard let place = place(ofComponent: index) else { return nil }
+        return received?.descriptors[place]
     }
 
-    @inline(__always)
-    private func range(
-        ofComponent index: Int, in bytes: UnsafeRawBufferPointer
-    ) -> (range: Range<Int>, isPort: Bool)? {
-        guard (0..<header.count).contains(index) else { return nil }
-        var offset = header.componentsOffset
-        for earlier in 0..<index { offset += size(of: earlier, in: bytes).bytes }
-        let (size, isPort) = size(of: index, in: bytes)
-        return (offset..<offset + size, isPort)
+    /// The frozen memory in a component.
+    func memory(ofComponent index: Int) throws(PortError) -> MappedMemory? {
+        guard let place = place(ofComponent: index) else { return nil }
+        return try received?.memory(place, besides: size)
+    }
+
+    /// The place of a component among the descriptors; nil for bytes and ports.
+    private func place(ofComponent index: Int) -> Int? {
+        guard received != nil else { return nil }
+        return frame.withUnsafeBytes { bytes in
+            guard case .descriptor? = header.part(index, in: bytes) else { return nil }
+            return (0..<index).count { if case .descriptor? = header.part($0, in: bytes) { true } else { false } }
+        }
     }
 
     /// The sender by the kernel's credentials of the connection; nil when the kernel does not say.
@@ -90,14 +106,19 @@ final class ReceivedFrame: Sendable {
         laneSender ?? frame.withProperty("Peer-Address") { MessageSender(peerAddress: $0) } ?? nil
     }
 
-    private func size(of index: Int, in bytes: UnsafeRawBufferPointer) -> (bytes: Int, isPort: Bool) {
-        let field: UInt32 = bytes.little(at: header.sizesOffset + 4 * index)
-        return (Int(field & ~Wire.portBit), field & Wire.portBit != 0)
-    }
-
-    private func channel(in bytes: UnsafeRawBufferPointer, at offset: Int, size: Int) -> SendChannel? {
+    private func channel(in bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> SendChannel? {
         // The rights were checked with the frame.
-        let right = try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + size]))
+        let right = try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[range]))
         return right.map { channels.channel(to: $0) }
+    }
+}
+
+extension LocalMessage {
+    /// The message in a frame that was taken.
+    init(_ frame: ReceivedFrame) {
+        self.init(
+            kind: frame.header.kind, id: frame.header.id, request: frame.header.request, components: frame.components,
+            replyRight: frame.replyChannel, size: UInt32(clamping: frame.size),
+            sender: frame.sender ?? MessageSender(pid: 0, uid: geteuid(), gid: getegid()))
     }
 }

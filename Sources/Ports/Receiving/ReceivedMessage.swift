@@ -70,6 +70,14 @@ enum ReceivedMessage: Sendable {
         }
     }
 
+    /// The channel to the port that hands over the port in a component; nil for others, or past the last component.
+    func offer(ofComponent index: Int) -> SendChannel? {
+        switch self {
+        case .local(let message): message.offer(ofComponent: index)
+        case .frame(let frame): frame.offer(ofComponent: index)
+        }
+    }
+
     /// The descriptor in a component; nil for bytes and ports, or past the last component.
     func descriptor(ofComponent index: Int) -> MessageDescriptor? {
         switch self {

@@ -8,6 +8,7 @@ import Synchronization
 /// The ``Intake`` takes the messages, ``Takers`` are those who ask for them, and by its ``Exposure`` other processes reach
 /// the port.
 final class Receiver: LocalPort {
+    /// The port at this home.
     let id: PortID
     let channel: SendChannel
     let context: ReceiveContext
@@ -22,12 +23,16 @@ final class Receiver: LocalPort {
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     let inHand = MessageInHand()
+    /// Hands the port over to another process.
+    let offer = Lock<(any AnyObject & Sendable)?>(nil)
+    /// Nil for most ports, which stay where they were made.
+    private let madeArrival = Lock<PortArrival?>(nil)
     /// Whether a call of `receive(before:)` has taken a message, and nobody has asked for another since.
     let isReceiverAway = Atomic(false)
 
     init(
         _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, _ requests: RequestLedger? = nil,
-        handlers: PortHandlers = PortHandlers()
+        of publicID: PortID? = nil, handlers: PortHandlers = PortHandlers()
     ) throws(PortError) {
         let channels = context.channels
         id = PortID(incarnation: channels.incarnation, number: context.ports.nextNumber())
@@ -38,7 +43,7 @@ final class Receiver: LocalPort {
         self.context = context
         self.requests = requests
         let queue = LocalQueue(limit: Int(right.queueLimit))
-        channel = channels.addOwnChannel(right, queue)
+        channel = channels.addOwnChannel(right, of: publicID, queue)
         takers = Takers(channel, descriptor)
         intake = Intake(socket, queue, channel, takers, handlers)
         exposure = Exposure(channel, intake, context.registry, directoryPath: directoryPath)
@@ -51,6 +56,18 @@ final class Receiver: LocalPort {
 
     var identity: PortIdentity { channel.identity }
     var isValid: Bool { intake.isOpen }
+
+    /// Nil for a port that was made here.
+    var arrival: PortArrival? { madeArrival.withLock { $0 } }
+
+    /// The port comes from another process.
+    func makeArrival() -> PortArrival {
+        madeArrival.withLock { made in
+            let arrival = made ?? PortArrival()
+            made = arrival
+            return arrival
+        }
+    }
 
     func setHandlers(_ handlers: PortHandlers) {
         guard !Fork.isChild else { return }
@@ -100,9 +117,19 @@ final class Receiver: LocalPort {
 
 /// The queue limit, the byte limit and the message limit of a port, as ``MachPort`` explains them.
 struct PortLimits: Sendable {
-    var queue = 1000
+    var queue: Int
     var bytes: Int?
-    var message = 64 << 20
+    var message: Int
+
+    init(queue: Int = 1000, bytes: Int? = nil, message: Int = 64 << 20) {
+        (self.queue, self.bytes, self.message) = (queue, bytes, message)
+    }
+
+    /// The limits of the port of a right.
+    init(of right: WireRight) {
+        self.init(
+            queue: Int(right.queueLimit), bytes: right.byteLimit > 0 ? right.byteLimit : nil, message: right.limit)
+    }
 
     /// The right to a new port.
     /// - Throws: ``PortError``: `invalidLimit` for a limit below 1, or beyond the limits of libzmq and the wire format.

@@ -42,17 +42,23 @@ extension RegistryDirectory {
 
     func read(_ file: String) throws(PortError) -> NameEntry? {
         let file = Self.file(file)
-        let descriptor = folder.open(file, O_RDONLY | O_DIRECTORY)
-        guard descriptor >= 0 else {
-            switch errno {
-            case ENOENT: return nil
-            case ENOTDIR, ELOOP: throw .untrustedDirectory(path(file), reason: "it is not a name's folder; remove it")
-            default: throw failure("open", file)
+        // An entry that is removed after the folder was read is the former one of a port that has moved, and that has
+        // another entry by then. A port does not move as fast as this.
+        for _ in 0..<100 {
+            let descriptor = folder.open(file, O_RDONLY | O_DIRECTORY)
+            guard descriptor >= 0 else {
+                switch errno {
+                case ENOENT: return nil
+                case ENOTDIR, ELOOP:
+                    throw .untrustedDirectory(path(file), reason: "it is not a name's folder; remove it")
+                default: throw failure("open", file)
+                }
             }
+            guard let files = Folder.files(descriptor) else { throw failure("read", file) }
+            guard let inner = files.first else { return nil }
+            if let entry = try readEntry("\(file)/\(inner)") { return entry }
         }
-        guard let files = Folder.files(descriptor) else { throw failure("read", file) }
-        guard let inner = files.first else { return nil }
-        return try readEntry("\(file)/\(inner)")
+        return nil
     }
 
     func readEntry(_ file: String) throws(PortError) -> NameEntry? {

@@ -111,6 +111,13 @@ extension RegistryDirectory {
     }
 
     private func isMissing(_ entry: NameEntry, _ file: String) throws(PortError) -> Bool {
-        try readValid(file)?.right.id != entry.right.id
+        // Beside it may be the entry of the port's next home.
+        let own = Self.file(file, of: entry.right.id)
+        do throws(PortError) {
+            return try readEntry(own)?.right.id != entry.right.id
+        } catch {
+            if error.mayHideEntry { throw error }
+            return true
+        }
     }
 }

@@ -9,7 +9,7 @@ extension RegistryDirectory {
     func give(_ name: String, to port: any RegisteredPort, isService: Bool = true) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
         try open()
-        let entry = NameEntry(name: name, right: try port.exposedRight(), isService: isService)
+        let entry = try NameEntry(name, of: port, isService: isService)
         try changing.withLock { _ throws(PortError) in
             try claim(entry, file)
             own.withLock { $0.names[file] = entry }
@@ -63,7 +63,7 @@ extension RegistryDirectory {
             return false
         }
         try open()
-        let renewed = NameEntry(name: entry.name, right: try port.exposedRight(), isService: entry.isService)
+        let renewed = try NameEntry(entry.name, of: port, isService: entry.isService)
         return try changing.withLock { _ throws(PortError) in
             guard own.withLock({ $0.names[file] }) == entry, try isNeeded(entry) else { return false }
             own.withLock { $0.names[file] = renewed }
@@ -83,13 +83,69 @@ extension RegistryDirectory {
         }
     }
 
+    /// Gives a name to a port of this runtime that has come with the name from another process. The former entry stays
+    /// until its owner, or a sweep, removes it, so that the name is always found.
+    /// - Throws: ``PortError``: `nameInUse` when another port has the name by now, or an error of the directory.
+    func take(_ name: String, with port: any RegisteredPort, isService: Bool) throws(PortError) {
+        let file = try NameEntry.fileName(for: name)
+        try open()
+        let entry = try NameEntry(name, of: port, isService: isService)
+        try changing.withLock { _ throws(PortError) in
+            try prepare(entry, file)
+            defer { discardPrepared(entry, file) }
+            if !folder.rename(ownFile("new/\(entry.right.id.file)"), to: Self.file(file, of: entry.right.id)) {
+                // Nobody has the name any more.
+                guard errno == ENOENT else { throw failure("rename", Self.file(file)) }
+                try claim(entry, file)
+            }
+            own.withLock { $0.names[file] = entry }
+            if let other = try otherEntry(of: port.publicID, file), isAlive(other, file) {
+                own.withLock { $0.names[file] = nil }
+                try? giveUp(entry.right.id, file)
+                throw .nameInUse(name, by: other.port)
+            }
+        }
+        port.took(entry, in: self)
+        watchOwnEntries()
+    }
+
+    /// The entry of another port among those of a name.
+    private func otherEntry(of port: PortID, _ file: String) throws(PortError) -> NameEntry? {
+        for inner in folder.files(in: Self.file(file)) ?? [] {
+            if let entry = try readEntry("\(Self.file(file))/\(inner)"), entry.publicID != port { return entry }
+        }
+        return nil
+    }
+
+    /// Removes the entries that a port of this runtime has left in other processes, from which it has come back.
+    func removeFormerEntries(_ name: String, of port: any RegisteredPort) {
+        guard let file = try? NameEntry.fileName(for: name) else { return }
+        for inner in folder.files(in: Self.file(file)) ?? [] {
+            guard let entry = try? readEntry("\(Self.file(file))/\(inner)"), entry.publicID == port.publicID,
+                entry.right.id != port.id
+            else { continue }
+            try? giveUp(entry.right.id, file)
+        }
+    }
+
     func unregister(_ name: String, from port: PortID) throws(PortError) {
         let file = try NameEntry.fileName(for: name)
         try changing.withLock { _ throws(PortError) in
-            own.withLock { if $0.names[file]?.right.id == port { $0.names[file] = nil } }
+            forget(file, of: port)
             try giveUp(port, file)
         }
         watchOwnEntries()
+    }
+
+    /// Leaves the entry of a port's name to another process.
+    func leave(_ name: String, of port: PortID) {
+        guard let file = try? NameEntry.fileName(for: name) else { return }
+        changing.withLock { _ in forget(file, of: port) }
+        watchOwnEntries()
+    }
+
+    private func forget(_ file: String, of port: PortID) {
+        own.withLock { if $0.names[file]?.right.id == port { $0.names[file] = nil } }
     }
 
     /// Takes the name back from an invalid port. The name is free at once, even if its entry stays for a while.
@@ -125,6 +181,7 @@ extension RegistryDirectory {
         // A port's socket is closed with the port. The socket of a port in another directory may be out of reach.
         guard isAlive(id.incarnation) else { return false }
         return entry.right.path != path || hasListener("\(id.incarnation)/\(id.number)", kind: .stream)
+            || livesElsewhere(entry.publicID, than: id)
     }
 
     /// Gives the name to the entry's port, in place of a dead port that has it.
@@ -175,7 +232,7 @@ extension RegistryDirectory {
         _ = folder.remove(ownFile("\(entry.right.id.number).\(file)"))
     }
 
-    private func write(_ bytes: [UInt8], to file: String) throws(PortError) {
+    func write(_ bytes: [UInt8], to file: String) throws(PortError) {
         let descriptor = folder.open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw failure("open", file) }
         defer { close(descriptor) }
@@ -189,7 +246,7 @@ extension RegistryDirectory {
 
     func giveUp(_ port: PortID, _ file: String) throws(PortError) {
         guard remove(port, file) else { throw failure("unlink", Self.file(file, of: port)) }
-        _ = folder.remove(ownFile("\(port.number).\(file)"))
+        _ = folder.remove("\(port.incarnation)/\(port.number).\(file)")
     }
 
     /// Removes a port's entry, and the name's folder if it is empty then. Entries of other ports stay.

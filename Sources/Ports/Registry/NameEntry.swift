@@ -10,15 +10,19 @@ struct NameEntry: Sendable, Equatable {
     /// The start time of the owner's process, in clock ticks since boot. It tells the process from a later one with the
     /// same pid.
     let startTime: UInt64
+    /// The right to the port at its home.
     let right: WireRight
+    /// The identity of the port, which differs from its home's after a move.
+    let publicID: PortID
     /// False for a name of the library's own, which no list of services shows.
     let isService: Bool
     /// The time of the registration, in seconds since 1970.
     var since = 0
 
-    init(name: String, right: WireRight, isService: Bool = true) {
+    init(name: String, right: WireRight, of publicID: PortID? = nil, isService: Bool = true) {
         self.name = name
         self.right = right
+        self.publicID = publicID ?? right.id
         self.isService = isService
         pid = getpid()
         startTime = ProcessStatus.startTime(of: pid) ?? 0
@@ -31,7 +35,7 @@ struct NameEntry: Sendable, Equatable {
     var port: PortIdentity { port(ofProgram: program) }
 
     func port(ofProgram path: String?) -> PortIdentity {
-        PortIdentity(right.id, name: name, owner: ProcessIdentity(pid: pid, path: path))
+        PortIdentity(publicID, name: name, owner: ProcessIdentity(pid: pid, path: path))
     }
 
     /// The folder of a name's entry. For a long name, it ends in a digest, and the entry itself has the whole name.
@@ -65,7 +69,8 @@ struct NameEntry: Sendable, Equatable {
             bytes \(right.byteLimit)
             directory \(Self.percentEncoded(right.path))
 
-            """.utf8) + (isService ? [] : Array("role library\n".utf8))
+            """.utf8) + (publicID == right.id ? [] : Array("identity \(publicID.file)\n".utf8))
+            + (isService ? [] : Array("role library\n".utf8))
     }
 
     /// Reads an entry.
@@ -96,6 +101,7 @@ struct NameEntry: Sendable, Equatable {
             id: PortID(incarnation: try fact("process") { Incarnation($0) }, number: try fact("port") { UInt64($0) }),
             queueLimit: try fact("queue") { UInt32($0) }, limit: try fact("limit") { Int($0) },
             byteLimit: try fact("bytes") { Int($0) }, path: try fact("directory", Self.percentDecoded))
+        publicID = try facts["identity"] == nil ? right.id : fact("identity") { PortID(file: $0) }
         isService = facts["role"] == nil
         guard (try? Self.fileName(for: name)) != nil, right.limit >= 0, right.byteLimit >= 0,
             WireRight.isDirectory(right.path.utf8)

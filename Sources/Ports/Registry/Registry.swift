@@ -4,11 +4,21 @@ import RunLoops
 
 /// A port of this runtime, as the registry uses it.
 protocol RegisteredPort: AnyObject, Sendable {
+    /// The port at this home.
     var id: PortID { get }
-    /// Lets other processes connect to the port, and returns the right for them.
+    /// The identity of the port.
+    var publicID: PortID { get }
+    /// Lets other processes connect to the port, and returns the right to this home.
     func exposedRight() throws(PortError) -> WireRight
     /// Called when the port has got a name. The port gives the name up at its end.
     func took(_ entry: NameEntry, in directory: RegistryDirectory)
+}
+
+extension NameEntry {
+    /// The entry of a name of the port, to which other processes can connect then.
+    init(_ name: String, of port: any RegisteredPort, isService: Bool) throws(PortError) {
+        self.init(name: name, right: try port.exposedRight(), of: port.publicID, isService: isService)
+    }
 }
 
 /// The registry directories that a runtime uses.

@@ -7,6 +7,8 @@ import Synchronization
 /// A registry directory: where the processes of one user find each other's ports.
 ///
 ///     names/NAME/INCARNATION.N    the entry of a name that port N of a process has
+///     homes/INCARNATION.N         the home of the port N of a process, which has moved: INCARNATION.N of its new owner
+///     moves/INCARNATION.N~INCARNATION.N   a port that moves, and the home that it perhaps gets
 ///     INCARNATION/c               a process's control socket
 ///     INCARNATION/N               the socket of its port N
 ///     INCARNATION/N.NAME          says that its port N may have the name
@@ -121,8 +123,11 @@ final class RegistryDirectory: Sendable {
         let (now, next) = (crl_coarse_now(), nextLook.load(ordering: .relaxed))
         guard now >= next else { return true }
         nextLook.store(now + 100_000_000, ordering: .relaxed)
-        return isCurrent(at: path) && folder.isSocket(ownFile("c"))
+        return isInPlaceNow
     }
+
+    /// The same, with a check at each call.
+    var isInPlaceNow: Bool { isCurrent(at: path) && folder.isSocket(ownFile("c")) }
 
     // MARK: This runtime's files
 

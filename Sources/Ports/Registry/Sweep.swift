@@ -35,6 +35,7 @@ extension RegistryDirectory {
             }
             if folder.removeFolder(file) { swept.processes += 1 }
         }
+        sweepHomes()
         return swept
     }
 

@@ -63,15 +63,50 @@ final class PendingReplies: Sendable {
         guard let pending else { return }
         let isFailure = reply.header.kind == .failure
         pending.outcome.set(
-            isFailure ? .failure(PortError(failure: reply, of: channels.identity(of: pending.port))) : .success(reply))
+            isFailure ? .failure(PortError(failure: reply, of: pending.channel.latest.identity)) : .success(reply))
     }
 
-    /// The server has dropped the request. Only the process that was asked can report that.
-    func fail(_ request: UInt64, of incarnation: Incarnation, _ error: (PortIdentity) -> PortError) {
-        let pending = state.withLock { state in
-            state.pending[request]?.port.incarnation == incarnation ? state.pending.remove(request) : nil
+    /// The server has dropped the request. Only a process that has the request knows its number.
+    func fail(_ request: UInt64, _ error: (PortIdentity) -> PortError) {
+        let pending = state.withLock { $0.pending.remove(request) }
+        if let pending { pending.outcome.set(.failure(error(pending.channel.latest.identity))) }
+    }
+
+    /// The request has gone with its port to another home. Only a process that has the request knows its number.
+    func moved(_ request: UInt64) {
+        guard let (former, home) = follow(request, isAsked: false), home !== former else { return }
+        home.watch()
+        // Perhaps the end of the port was reported before.
+        if !home.isValid { portBecameInvalid(home.id) }
+    }
+
+    /// Notes that the request is at the present home of its port.
+    /// - Parameter isAsked: Whether its owner is asked for it.
+    /// - Returns: Its former home and the present one; nil when the request has ended.
+    private func follow(_ request: UInt64, isAsked: Bool) -> (former: SendChannel, home: SendChannel)? {
+        guard let former = state.withLock({ $0.pending[request]?.channel }) else { return nil }
+        let home = former.latest
+        let isThere = state.withLock { state in
+            guard var pending = state.pending.remove(request) else { return false }
+            (pending.channel, pending.isAsked) = (home, isAsked)
+            state.pending.add(pending, request)
+            return true
         }
-        if let pending { pending.outcome.set(.failure(error(channels.identity(of: pending.port)))) }
+        return isThere ? (former, home) : nil
+    }
+
+    /// The owner of a port that was asked for requests does not have it any more.
+    func askAgain(_ port: PortID) {
+        for request in state.withLock({ $0.pending.ids(to: port, where: \.isAsked) }) { ask(for: request) }
+    }
+
+    /// Asks the present owner of its port whether a request is there, whose former owner has ended.
+    private func ask(for request: UInt64) {
+        guard let (former, home) = follow(request, isAsked: true) else { return }
+        guard home !== former else { return }
+        home.watch()
+        home.tell(.hasRequest(home.id.number, request: request))
+        if !home.isValid { portBecameInvalid(home.id) }
     }
 
     /// The end of a port that was asked.
@@ -129,9 +164,16 @@ final class PendingReplies: Sendable {
     }
 
     private func fail(_ port: PortID) {
-        let failed = state.withLock { $0.pending.removeAll(to: port) }
-        let identity = channels.identity(of: port)
-        for pending in failed { pending.outcome.set(.failure(.becameInvalid(port: identity))) }
+        let requests = state.withLock { $0.pending.ids(to: port) { _ in true } }
+        for request in requests {
+            guard let channel = state.withLock({ $0.pending[request]?.channel }), channel.id == port else { continue }
+            let home = channel.latest
+            if home !== channel, home.isValid {
+                ask(for: request)
+            } else {
+                fail(request) { _ in .becameInvalid(port: home.identity) }
+            }
+        }
     }
 }
 
@@ -157,7 +199,12 @@ extension PortError {
 }
 
 struct PendingReply: Request {
-    let port: PortID
+    /// The channel to the port that has the request.
+    var channel: SendChannel
+    /// Whether the owner of the port was asked for the request, and has not answered.
+    var isAsked = false
     let replyPort: UInt64
     let outcome = Promise<Result<ReceivedMessage, PortError>>()
+
+    var port: PortID { channel.id }
 }

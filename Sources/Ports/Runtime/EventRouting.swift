@@ -7,10 +7,15 @@ extension PortRuntime: RuntimeEvents {
         registry.notePortInvalidated()
     }
 
+    func ownPortHasMoved(_ number: UInt64) { statistics.portBecameInvalid(number) }
+
     func received(_ message: ControlMessage, from peer: Incarnation) {
         switch message {
-        case .unanswered(let request): replies.pending.fail(request, of: peer) { .unanswered(port: $0) }
-        case .refused(let request): replies.pending.fail(request, of: peer) { .refused(port: $0) }
+        case .unanswered(let request): replies.pending.fail(request) { .unanswered(port: $0) }
+        case .refused(let request): replies.pending.fail(request) { .refused(port: $0) }
+        case .requestMoved(let request): replies.pending.moved(request)
+        case .hasRequest(let number, let request): asked(for: request, at: number, by: peer)
+        case .invalidated(let number): channels.existing(PortID(incarnation: peer, number: number))?.leftOwner()
         case .cancelled(let request): receiving.notices.cancel(RequestID(asker: peer, number: request))
         default: break
         }
@@ -27,8 +32,8 @@ extension PortRuntime: RuntimeEvents {
             guard let port = ports.port(number), port.isValid else { return peer.tellInvalidated(number) }
             if let name = port.channel.identity.name { peer.tell(name, of: number) }
             finishing.watched(number, by: peer)
-        case .invalidated(let number): channel(number)?.invalidate()
-        case .unanswered, .refused, .cancelled: received(message, from: sender)
+        case .invalidated, .unanswered, .refused, .cancelled, .requestMoved, .hasRequest:
+            received(message, from: sender)
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
         case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
         case .sent(let number, let count): statistics.sent(Int(clamping: count), to: number, by: sender)
@@ -42,10 +47,14 @@ extension PortRuntime: RuntimeEvents {
             // Only then, because the messages are handled on this thread.
             if finishing.areDone(number) != nil { ports.port(number)?.takeLane(of: sender) }
             finishing.finished(number, by: sender)
+        case .moving(let number):
+            if let channel = channel(number) { channel.waitForMove() } else { peer.send(.finished(number)) }
+        case .stayed(let number): channel(number)?.stay()
         case .wantsLane(let number, let question):
-            if ports.port(number)?.makeLane(for: peer, question: question) != true {
-                peer.send(.noLane(number, question: question))
-            }
+            let port = ports.port(number)
+            // The peer learns what comes of a move, and then asks again.
+            if port?.intake.isPaused == true { return }
+            if port?.makeLane(for: peer, question: question) != true { peer.send(.noLane(number, question: question)) }
         case .lane(let number, let question):
             if let channel = channel(number) {
                 channel.laneCame(descriptors, question)
@@ -79,8 +88,38 @@ extension PortRuntime: RuntimeEvents {
         control.forgetNews(for: address.incarnation)
         receiving.notices.forget(address.incarnation)
         for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
-            channel.invalidate()
+            channel.ownerDied()
         }
+    }
+
+    func home(of port: PortID, in directory: String) -> PortID? {
+        (try? registry.directory(directory).home(of: port)) ?? nil
+    }
+
+    func nextHome(
+        of port: PortID, after address: PortID, in directory: String, ownerDied: Bool
+    ) throws(PortError) -> NextHome? {
+        do throws(PortError) {
+            return try registry.directory(directory).nextHome(of: port, after: address, ownerDied: ownerDied)
+        } catch {
+            if error.isShortage { throw error }
+            return nil
+        }
+    }
+
+    func comesBack(_ number: UInt64) -> Bool { ports.port(number)?.arrival?.standby?.comesBack() ?? false }
+
+    func leftOwner(_ port: PortID) { replies.pending.askAgain(port) }
+
+    /// A peer, or this runtime, asks whether a request of its has come with a port.
+    private func asked(for request: UInt64, at number: UInt64, by asker: Incarnation) {
+        let answer: @Sendable (ControlMessage) -> Void = { [weak self] message in
+            guard let self else { return }
+            if asker == incarnation { received(message, from: asker) } else { control.send(message, to: asker) }
+        }
+        guard let port = ports.port(number), port.isValid else { return answer(.invalidated(number)) }
+        guard let arrival = port.arrival else { return answer(.unanswered(request)) }
+        arrival.ask(for: request) { answer($0 ? .requestMoved(request) : .unanswered(request)) }
     }
 
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>) {

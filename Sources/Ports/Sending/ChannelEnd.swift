@@ -13,7 +13,7 @@ extension SendChannel {
     func onInvalidation(_ handler: @escaping @Sendable () -> Void) {
         guard !Fork.isChild else { return }
         invalidated.whenSet { handler() }
-        if invalidated.value == nil { watch() }
+        if invalidated.value == nil { latest.watch() }
     }
 
     /// Asks the owner to report the port's end, now or when there is a connection. Never waits.
@@ -28,14 +28,21 @@ extension SendChannel {
     func finish() {
         let (isFirst, waiters) = state.withLock { $0.finish(probingUntil: .now + Self.probingTime) }
         for waiter in waiters { waiter.wake() }
+        reportFinished(probes: isFirst)
+    }
+
+    /// Tells the owner when it has taken everything.
+    /// - Parameter probes: Whether nobody probes yet.
+    func reportFinished(probes: Bool) {
         // The owner has the messages of a lane already.
-        if !isOpen || hasLane { tellFinished() } else if isFirst { probe() }
+        if !isOpen || hasLane { tellFinished() } else if probes { probe() }
     }
 
     /// The time for probing. An owner answers much sooner, and a malicious one must not get more time.
-    private static let probingTime = Duration.seconds(2)
+    static let probingTime = Duration.seconds(2)
 
-    var isFinishing: Bool { state.withLock { $0.queue.lifecycle == .finishing } }
+    /// Whether the owner waits for ``tellFinished()``.
+    var isFinishing: Bool { state.withLock { $0.queue.carriesNoMore } }
 
     /// Sends drain probes until one is answered. The socket may have no room for a probe, and an answer may be lost
     /// with a control connection.

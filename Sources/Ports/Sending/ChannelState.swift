@@ -25,7 +25,7 @@ struct ChannelState: ~Copyable {
     weak var localPort: (any LocalPort)?
     /// The time of the last check of the owner and the connection by a sender without time left.
     private var lastLook = MonotonicInstant.distantPast
-    /// The end of the probing of a finishing port; nil when it is not probed.
+    /// The end of the probing of a port that finishes or moves; nil when it is not probed.
     private var probesUntil: MonotonicInstant?
 
     init(isLocal: Bool, byteLimit: Int = 0, sentCount: Int = 0) {
@@ -74,7 +74,8 @@ struct ChannelState: ~Copyable {
         descriptors.giveUpAsking()
         zeroMQ.loseAnswer()
         credit.giveBackAll()
-        return queue.waiters.first
+        // The owner tells again, on the next connection, that the port is about to move.
+        return stay() ?? queue.waiters.first
     }
 
     // MARK: Asking for a lane
@@ -182,33 +183,69 @@ struct ChannelState: ~Copyable {
     /// - Parameter deadline: The end of the probing.
     /// - Returns: Whether probing begins with this call, and the waiters to wake.
     mutating func finish(probingUntil deadline: MonotonicInstant) -> (isFirst: Bool, waiters: [any Waiter]) {
+        (beginProbing(until: deadline), queue.finish())
+    }
+
+    /// - Returns: Whether nobody probes yet.
+    private mutating func beginProbing(until deadline: MonotonicInstant) -> Bool {
         // A socket that has sent nothing is closed.
         if queue.lifecycle == .connecting {
             zeroMQ.close()
             _ = lane.giveUpAsking()
         }
         defer { probesUntil = deadline }
-        return (probesUntil == nil, queue.finish())
+        return probesUntil == nil
     }
 
-    /// Whether another drain probe may be sent to a port that finishes.
+    /// Whether another drain probe may be sent to a port that finishes or moves.
     mutating func mayProbe() -> Bool {
-        if queue.lifecycle != .finishing || probesUntil?.hasPassed != false { probesUntil = nil }
+        if !queue.carriesNoMore || probesUntil?.hasPassed != false { probesUntil = nil }
         return probesUntil != nil
     }
 
-    /// Whether the probing of a finishing port has begun, and no call of ``mayProbe()`` has found its end.
+    /// Whether the probing has begun, and no call of ``mayProbe()`` has found its end.
     var isProbing: Bool { probesUntil != nil }
+
+    // MARK: Moving
+
+    /// Sends nothing more to a port that is about to move.
+    /// - Parameter deadline: The end of the probing.
+    /// - Returns: Whether probing begins with this call; nil when sending has ended.
+    mutating func waitForMove(probingUntil deadline: MonotonicInstant) -> Bool? {
+        let begins = beginProbing(until: deadline)
+        return queue.waitForMove() ? begins : nil
+    }
+
+    /// The port has not moved. The next send connects again.
+    /// - Returns: The waiter to wake.
+    mutating func stay() -> (any Waiter)? {
+        // A question for a lane has no answer while the port moves.
+        let wasAsked = giveUpAsking()
+        guard queue.stay() || wasAsked else { return nil }
+        closeWays()
+        credit.giveBackAll()
+        return queue.waiters.first
+    }
+
+    /// The port has moved.
+    /// - Returns: The waiters to wake; nil when sending has ended.
+    mutating func move() -> [any Waiter]? {
+        guard let waiters = queue.move() else { return nil }
+        closeWays()
+        return waiters
+    }
+
+    private mutating func closeWays() {
+        zeroMQ.close()
+        lane.close()
+        descriptors.close()
+    }
 
     /// Ends sending, for good.
     /// - Returns: The waiters to wake.
     mutating func end(_ end: SendState.Lifecycle) -> [any Waiter] {
         // The bell ends with the port's own socket, and the messages on their way go on until ``close(linger:)``.
-        if end != .closed {
-            zeroMQ.close()
-            lane.close()
-            descriptors.close()
-        }
+        if end != .closed { closeWays() }
         return queue.end(end)
     }
 

@@ -8,6 +8,11 @@ final class ChannelTable: Sendable {
     private struct State {
         /// By process, and by the port's number.
         var entries: [Incarnation: [UInt64: Weak<SendChannel>]] = [:]
+        /// The homes of ports that have moved and that this runtime has channels to.
+        var homes: [PortID: PortID] = [:]
+
+        /// The port at its home.
+        func home(of port: PortID) -> PortID { homes.isEmpty ? port : homes[port] ?? port }
 
         subscript(port: PortID) -> SendChannel? {
             get { entries[port.incarnation]?[port.number]?.object }
@@ -43,38 +48,85 @@ final class ChannelTable: Sendable {
     var sockets: SocketFactory { control.sockets }
 
     /// The channel to a new port of this runtime.
-    func addOwnChannel(_ right: WireRight, _ queue: LocalQueue) -> SendChannel {
-        let channel = SendChannel(right, in: self, localQueue: queue)
+    /// - Parameter publicID: The identity of a port that comes from another process; nil for another port.
+    func addOwnChannel(_ right: WireRight, of publicID: PortID?, _ queue: LocalQueue) -> SendChannel {
+        let channel = SendChannel(right, of: publicID, in: self, localQueue: queue)
         state.withLock { $0[right.id] = channel }
         return channel
     }
 
     /// The channel to a port: the existing one, or a new one. Callers that have just found the port in a live process's
     /// entry replace an invalid channel to that process.
-    func channel(to right: WireRight, replacesInvalid: Bool = false) -> SendChannel {
+    /// - Parameter publicID: The identity of a port that was found at its home after a move; nil when the right names the
+    ///   port itself.
+    func channel(to right: WireRight, of publicID: PortID? = nil, replacesInvalid: Bool = false) -> SendChannel {
         // At the fork, another thread may have held the lock.
         if Fork.isChild { return .invalid(right, in: self) }
         // Existing channels are looked up first, to avoid the cost of a new channel. Each request brings its asker's
         // right.
-        let former = existing(right.id)
-        let isOwn = right.id.incarnation == incarnation
-        if let former, !replacesInvalid || isOwn || former.isValid { return former }
-        // A port of this runtime without a channel is gone. Without a path, nobody can find the owner.
-        if isOwn || right.path.isEmpty { return .invalid(right, in: self) }
-        let made = SendChannel(right, in: self, sentCount: former?.sentCount ?? 0)
+        let (home, former) = state.withLock { state in
+            let home = publicID == nil ? state.home(of: right.id) : right.id
+            return (home, state[home])
+        }
+        let isOwn = home.incarnation == incarnation
+        if let former, !replacesInvalid || isOwn || former.isValid { return former.latest }
+        // Without a path, nobody can find the owner.
+        if right.path.isEmpty { return .invalid(right, in: self) }
+        if isOwn {
+            // A port of this runtime without a channel is gone, or it has moved.
+            let home = control.events?.home(of: publicID ?? right.id, in: right.path)
+            guard let home, home.incarnation != incarnation else {
+                return .invalid(right, in: self)
+            }
+            return channel(to: home, of: right)
+        }
+        return channel(to: home, of: right, in: publicID, insteadOf: former)
+    }
+
+    /// The channel to the new home of a port.
+    /// - Parameter right: A right to the port, at this home or another.
+    private func channel(
+        to home: PortID, of right: WireRight, in publicID: PortID? = nil, insteadOf former: SendChannel? = nil
+    ) -> SendChannel {
+        let publicID = publicID ?? right.id
+        var right = right
+        right.id = home
+        let made = SendChannel(right, of: publicID, in: self, sentCount: former?.sentCount ?? 0)
         let present = state.withLock { state in
-            let present = state[right.id]
+            if home != publicID { state.homes[publicID] = home }
+            let present = state[home]
             if let present, present !== former { return present }
-            state[right.id] = made
+            state[home] = made
             return made
         }
         // A connection that begins later tells its owner itself.
-        if present === made, let owner = control.owner(of: right.id.incarnation) { made.note(owner: owner) }
+        if present === made, let owner = control.owner(of: home.incarnation) { made.note(owner: owner) }
         return present
     }
 
+    /// Notes that the port of a channel has moved. The channel then leads to that to the new home.
+    /// - Parameter directory: The path of the registry directory of the port.
+    func move(_ channel: SendChannel, to home: PortID, in directory: String) {
+        var right = channel.right
+        (right.id, right.path) = (channel.publicID, directory)
+        let next = self.channel(to: home, of: right)
+        // The lender of a port ends with the news that its borrower has: the home that the registry still names is a former
+        // one.
+        if next.latest === channel { channel.invalidate() } else { channel.move(to: next) }
+    }
+
+    /// Notes that a port has come from another process to this one.
+    func moveHere(_ own: SendChannel) {
+        let former = state.withLock { state in
+            let former = state[state.home(of: own.publicID)]
+            state.homes[own.publicID] = own.id == own.publicID ? nil : own.id
+            return former
+        }
+        if let former, former !== own { former.move(to: own) }
+    }
+
     /// The port in texts.
-    func identity(of port: PortID) -> PortIdentity { existing(port)?.identity ?? PortIdentity(port) }
+    func identity(of port: PortID) -> PortIdentity { existing(port)?.latest.identity ?? PortIdentity(port) }
 
     func existing(_ port: PortID) -> SendChannel? { state.withLock { $0[port] } }
 
@@ -83,11 +135,14 @@ final class ChannelTable: Sendable {
 
     /// Notes the release of a channel, which has sent this number of messages. The port may have another channel
     /// already.
-    func remove(_ port: PortID, sent: Int) {
+    func remove(_ port: PortID, of publicID: PortID, sent: Int) {
         if sent > 0 { formerlySent.add(sent, ordering: .releasing) }
         _ = state.withLockUnlessForked { state in
             let other = state[port]
-            if other == nil { state[port] = nil }
+            if other == nil {
+                state[port] = nil
+                if state.homes[publicID] == port { state.homes[publicID] = nil }
+            }
             return other
         }
     }
@@ -99,7 +154,7 @@ final class ChannelTable: Sendable {
     /// its context if a bell was connected to a port whose socket is closed.
     func waitForBells() { for channel in all { channel.waitForBell() } }
 
-    /// The valid channels to ports of another process.
+    /// The valid channels to ports of another process, also to those that have moved since.
     func channels(to peer: Incarnation) -> [SendChannel] {
         let channels = state.withLock { $0.entries[peer]?.values.compactMap(\.object) ?? [] }
         return channels.filter(\.isValid)

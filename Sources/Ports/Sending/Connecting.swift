@@ -1,5 +1,6 @@
 import Glibc
 import RunLoops
+import Synchronization
 import ZeroMQ
 
 // Connecting a channel to its port.
@@ -50,18 +51,28 @@ extension SendChannel {
         return true
     }
 
+    /// Connects, unless the port has moved.
     func connect(before deadline: MonotonicInstant) throws(PortError) {
-        if let owner = try connectToOwner(before: deadline) { try makeSocket(to: owner, blocks: true) }
+        guard !isLocal else { return }
+        do throws(PortError) {
+            try makeSocket(to: owner(before: deadline), blocks: true)
+        } catch {
+            if !hasMoved.load(ordering: .acquiring) { throw error }
+        }
     }
 
-    /// Connects if there is a control connection. Otherwise returns the handshake to wait for before the next attempt.
+    /// Connects if there is a control connection and the port has not moved. Otherwise returns the handshake to wait for
+    /// before the next attempt.
     func connect(after former: ControlHandshake?) throws(PortError) -> ControlHandshake? {
-        switch try route(after: former) {
-        case .handshake(let handshake): return handshake
-        case .connection(let owner):
-            try makeSocket(to: owner, blocks: false)
-            return nil
+        do throws(PortError) {
+            switch try route(after: former) {
+            case .handshake(let handshake): return handshake
+            case .connection(let owner): try makeSocket(to: owner, blocks: false)
+            }
+        } catch {
+            if !hasMoved.load(ordering: .acquiring) { throw error }
         }
+        return nil
     }
 
     /// Blocks until there is a control connection to the owner's process, which then reports the end of the port.
@@ -70,6 +81,15 @@ extension SendChannel {
     @discardableResult
     func connectToOwner(before deadline: MonotonicInstant) throws(PortError) -> ControlConnection? {
         guard !isLocal else { return nil }
+        do throws(PortError) {
+            return try owner(before: deadline)
+        } catch {
+            guard hasMoved.load(ordering: .acquiring) else { throw error }
+            return try latest.connectToOwner(before: deadline)
+        }
+    }
+
+    private func owner(before deadline: MonotonicInstant) throws(PortError) -> ControlConnection {
         switch try route() {
         case .connection(let owner): return owner
         case .handshake(let handshake):
@@ -84,11 +104,16 @@ extension SendChannel {
     @discardableResult
     nonisolated(nonsending) func connectToOwner(before deadline: MonotonicInstant) async throws -> ControlConnection? {
         guard !isLocal else { return nil }
-        switch try route() {
-        case .connection(let owner): return owner
-        case .handshake(let handshake):
-            _ = try await handshake.outcome.value(before: deadline, on: channels.housekeeping)
-            return try owner(after: handshake)
+        do {
+            switch try route() {
+            case .connection(let owner): return owner
+            case .handshake(let handshake):
+                _ = try await handshake.outcome.value(before: deadline, on: channels.housekeeping)
+                return try owner(after: handshake)
+            }
+        } catch {
+            guard hasMoved.load(ordering: .acquiring) else { throw error }
+            return try await latest.connectToOwner(before: deadline)
         }
     }
 
@@ -108,7 +133,7 @@ extension SendChannel {
             if case .connection(let owner) = route { owner.send(.watch(id.number)) }
             return route
         } catch {
-            if case .isInvalid = error { invalidate() }
+            if case .isInvalid = error, !hasMoved.load(ordering: .acquiring) { ownerDied() }
             throw error
         }
     }

@@ -25,6 +25,8 @@ final class DeferredSend: Waiter {
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
         /// The handshake that the frame waits for.
         var handshake: ControlHandshake?
+        /// Sends the message to the port's new home.
+        var next: DeferredSend?
     }
 
     private let attempt: Lock<Attempt>
@@ -47,7 +49,7 @@ final class DeferredSend: Waiter {
                 outcome.whenSet { continuation.resume(returning: $0) }
             }
         } onCancel: {
-            onLoop { self.end(.failure(CancellationError())) }
+            onLoop { self.cancel() }
         }.get()
     }
 
@@ -60,6 +62,22 @@ final class DeferredSend: Waiter {
     private func onLoop(_ body: @escaping @Sendable () -> Void) { try? channel.channels.housekeeping.perform(body) }
 
     // MARK: On the housekeeping thread
+
+    private func cancel() {
+        if let next = attempt.withLock({ $0.next }) { next.cancel() } else { end(.failure(CancellationError())) }
+    }
+
+    /// The port has moved.
+    private func sendToNewHome() throws(PortError) {
+        let channel = channel.latest
+        var message = attempt.withLock { exchange(&$0.message, with: .frame(OutgoingFrame(ZeroMQFrame()))) }
+        try message.readdress(to: channel)
+        let next = try DeferredSend(message, to: channel, before: deadlines.send)
+        stopWatching()
+        wait(until: .distantFuture)
+        attempt.withLock { $0.next = next }
+        next.outcome.whenSet { self.end($0) }
+    }
 
     private func end(_ result: Result<Void, any Error>) {
         outcome.set(result) {
@@ -75,13 +93,14 @@ final class DeferredSend: Waiter {
 
     private func step() {
         isStepQueued.store(false, ordering: .releasing)
-        guard outcome.value == nil else { return }
+        guard outcome.value == nil, attempt.withLock({ $0.next == nil }) else { return }
         do throws(PortError) {
             let next = try attempt.withLock { (attempt) throws(PortError) in
                 try channel.nextStep(&attempt.message, self, deadlines)
             }
             switch next {
             case .done: end(.success(()))
+            case .moved: try sendToNewHome()
             case .connect:
                 stopWatching()
                 wait(until: deadlines.connect)
@@ -128,7 +147,7 @@ final class DeferredSend: Waiter {
 
     private func timeIsUp() {
         attempt.withLock { $0.timer = nil }
-        guard outcome.value == nil else { return }
+        guard outcome.value == nil, attempt.withLock({ $0.next == nil }) else { return }
         do throws(PortError) {
             try channel.prepareRetry(of: self, deadlines)
         } catch {

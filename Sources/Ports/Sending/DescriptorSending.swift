@@ -9,6 +9,7 @@ extension SendChannel {
     func send(
         _ frame: inout ZeroMQFrame, _ descriptors: [MessageDescriptor], _ state: inout ChannelState
     ) -> Result<Bool, PortError> {
+        state.descriptors.obstacle = .none
         do throws(PortError) {
             // Once the descriptors are sent, the carrier has to take the frame.
             guard hasRoom(for: frame, &state) else { return .success(false) }
@@ -46,6 +47,21 @@ extension SendChannel {
         case .budget: return .wait(state.descriptors.descriptor, until: min(limit, .now + Self.lookPeriod))
         case .silent: return .wait(nil, until: min(limit, .now + .milliseconds(10)))
         }
+    }
+
+    // MARK: Memory
+
+    /// Whether memory may go in place of bytes now. The bytes of a port with a byte limit are counted on their way.
+    func passesMemory(_ count: Int) -> Bool {
+        right.byteLimit == 0 && state.withLock { $0.descriptors.hasRoom(for: count) }
+    }
+
+    /// Asks for a way, so that the next message finds one.
+    func askForUnusedWay(_ state: inout ChannelState) {
+        guard right.byteLimit == 0, !state.descriptors.isOpen else { return }
+        // Without one, bytes are copied.
+        try? askForDescriptorSocket(&state)
+        state.descriptors.obstacle = .none
     }
 
     // MARK: Connecting

@@ -35,6 +35,8 @@ struct LocalMessage: @unchecked Sendable {
     enum Component: Sendable {
         case bytes([UInt8])
         case port(SendChannel)
+        /// The port that hands over a port to receive from.
+        case offer(SendChannel)
         case descriptor(MessageDescriptor)
     }
 
@@ -104,9 +106,10 @@ struct LocalMessage: @unchecked Sendable {
     /// Makes a message of any components, which are not copied.
     init(
         kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyRight: SendChannel?,
-        size: UInt32
+        size: UInt32, sender: MessageSender? = nil
     ) {
         self.init(kind: kind, id: id, request: request, parts: .several(components), replyRight: replyRight, size: size)
+        fields.pointee.sender = sender
     }
 
     /// Makes a message of one component, which is not copied.
@@ -166,6 +169,11 @@ struct LocalMessage: @unchecked Sendable {
     /// The right in a component; nil for bytes, or behind the last component.
     func right(ofComponent index: Int) -> SendChannel? {
         if case .port(let right)? = component(index) { right } else { nil }
+    }
+
+    /// The port that hands over the port in a component; nil for others, or behind the last component.
+    func offer(ofComponent index: Int) -> SendChannel? {
+        if case .offer(let port)? = component(index) { port } else { nil }
     }
 
     /// The descriptor in a component; nil for others, or behind the last component.

@@ -27,6 +27,8 @@ final class LocalQueue: Sendable {
     private let takenCount = CacheLine(Atomic(0))
     private let hasWaiters = Atomic(false)
     private let wantsRoom = Atomic(false)
+    /// The messages that were counted in again, or that came with the port from another process.
+    private let readmittedCount = Atomic(0)
     private let limit: Int
     let pool = MessagePool()
 
@@ -99,8 +101,16 @@ final class LocalQueue: Sendable {
     /// Whether another message fits. A sender that has asked for room before, and finds none, is woken later.
     var hasRoom: Bool { admittedCount - takenCount.value.load(ordering: .sequentiallyConsistent) < limit }
 
+    private var admittedCount: Int { front.value.admittedCount.load(ordering: .relaxed) }
+
     /// The messages that were sent.
-    var admittedCount: Int { front.value.admittedCount.load(ordering: .relaxed) }
+    var sentCount: Int { admittedCount - readmittedCount.load(ordering: .relaxed) }
+
+    /// Counts messages in that takers put back, or that came with the port from another process.
+    func readmit(_ count: Int) {
+        readmittedCount.add(count, ordering: .relaxed)
+        front.value.admittedCount.add(count, ordering: .relaxed)
+    }
 
     /// Whether no message waits.
     var isEmpty: Bool { admittedCount == takenCount.value.load(ordering: .relaxed) }

@@ -6,7 +6,10 @@ import ZeroMQ
 
 /// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
 final class SendChannel: Sendable {
+    /// The right by which this channel reaches the port, with the number that the port has at its home.
     let right: WireRight
+    /// The identity of the port, which stays when the port moves: the first number of the port.
+    let publicID: PortID
     /// Whether messages may be sent without a check of credit, and without a line in the log.
     let hasShortWay: Bool
     /// The messages to a port of this runtime; nil for a port of another process.
@@ -19,10 +22,19 @@ final class SendChannel: Sendable {
     let known = Lock<PortIdentity?>(nil)
     let invalidated = Promise<Void>()
     let sentBefore: Int
+    /// Whether the port has moved, and has another channel: the successor.
+    let hasMoved = Atomic(false)
+    let successor = Lock<SendChannel?>(nil)
 
-    /// - Parameter sentCount: The messages that a former channel has sent to the port.
-    init(_ right: WireRight, in channels: ChannelTable, localQueue: LocalQueue? = nil, sentCount: Int = 0) {
+    /// - Parameters:
+    ///   - publicID: The identity of a port that has moved; nil for another port.
+    ///   - sentCount: The messages that a former channel has sent to the port.
+    init(
+        _ right: WireRight, of publicID: PortID? = nil, in channels: ChannelTable, localQueue: LocalQueue? = nil,
+        sentCount: Int = 0
+    ) {
         self.right = right
+        self.publicID = publicID ?? right.id
         hasShortWay = right.byteLimit == 0 && !Log.tellsMessages
         self.localQueue = localQueue
         self.channels = channels
@@ -39,8 +51,9 @@ final class SendChannel: Sendable {
         return channel
     }
 
-    deinit { channels.remove(id, sent: Fork.isChild ? 0 : ownSentCount) }
+    deinit { channels.remove(id, of: publicID, sent: Fork.isChild ? 0 : ownSentCount) }
 
+    /// The port at its home. Control packets and the registry name it so.
     var id: PortID { right.id }
     /// The owner's registry directory; empty for a port of this runtime.
     var path: String { right.path }
@@ -49,8 +62,10 @@ final class SendChannel: Sendable {
 
     /// The right for other processes. A port of this runtime is exposed first.
     func exposedRight() throws(PortError) -> WireRight {
+        if hasMoved.load(ordering: .acquiring) { return try latest.exposedRight() }
         var right = right
         if isLocal, let port = localPort { right.path = try port.expose() }
+        right.id = publicID
         return right
     }
 
@@ -61,7 +76,7 @@ final class SendChannel: Sendable {
     }
 
     /// The messages that were sent to the port.
-    var sentCount: Int { localQueue?.admittedCount ?? state.withLock { $0.queue.sentCount } }
+    var sentCount: Int { localQueue?.sentCount ?? state.withLock { $0.queue.sentCount } }
 
     let posted = Lock(PostedMessages())
 
@@ -76,6 +91,15 @@ final class SendChannel: Sendable {
     /// Sends the message. After an error the message stays the caller's.
     func send(_ message: inout OutgoingMessage, before deadline: MonotonicInstant) throws(PortError) {
         if try sendAtOnce(&message, before: deadline) { return }
+        if !hasMoved.load(ordering: .acquiring), try waitToSend(&message, before: deadline) { return }
+        try message.readdress(to: latest)
+        try latest.send(&message, before: deadline)
+    }
+
+    /// - Returns: False when the port has moved.
+    private func waitToSend(
+        _ message: inout OutgoingMessage, before deadline: MonotonicInstant
+    ) throws(PortError) -> Bool {
         if isLocal, localPort?.isServedOnlyHere == true { throw .ownQueueFull(port: identity) }
         let waiter = ThreadWaiter()
         join(waiter)
@@ -83,7 +107,8 @@ final class SendChannel: Sendable {
         let deadlines = deadlines(deadline)
         while true {
             switch try nextStep(&message, waiter, deadlines) {
-            case .done: return
+            case .done: return true
+            case .moved: return false
             case .connect: try connect(before: deadlines.connect)
             case .wait(let descriptor, let limit):
                 if !waiter.wait(for: descriptor, until: limit) { try prepareRetry(of: waiter, deadlines) }
@@ -95,7 +120,7 @@ final class SendChannel: Sendable {
     func sendNow(_ frame: inout ZeroMQFrame) -> Bool {
         guard hasShortWay else { return false }
         return state.withLock { state in
-            guard !state.lane.isOpen, state.queue.isConnected, state.queue.mayTry(isLast: false),
+            guard !state.lane.isOpen, state.queue.lifecycle == .connected, state.queue.mayTry(isLast: false),
                 state.zeroMQ.sendNow(&frame)
             else { return false }
             state.queue.noteSent()
@@ -147,6 +172,7 @@ final class SendChannel: Sendable {
         }
         let isSent = try state.withLock { (state) throws(PortError) -> Bool? in
             try state.queue.check(.isInvalid(port: identity))
+            if state.queue.isOnTheMove { return state.queue.lifecycle == .moving && deadline.hasPassed ? nil : false }
             if state.queue.mayTry(isLast: isLast), try trySend(&message, &state) { return true }
             return state.isConnected && deadline.hasPassed ? nil : false
         }
@@ -177,6 +203,8 @@ final class SendChannel: Sendable {
     /// A waiter's next step.
     enum NextStep {
         case done
+        /// The port has moved: the message goes to the next channel.
+        case moved
         case connect
         /// Wait for a wake-up, and for the socket's descriptor.
         case wait(Int32?, until: MonotonicInstant)
@@ -208,6 +236,9 @@ final class SendChannel: Sendable {
         return try state.withLock { (state) throws(PortError) -> NextStep in
             try state.queue.check(.becameInvalid(port: identity))
             if deadlines.losses != state.zeroMQ.losses { throw .connectionLost(port: identity) }
+            if state.queue.isOnTheMove {
+                return state.queue.lifecycle == .moved ? .moved : .wait(nil, until: deadlines.send)
+            }
             guard state.queue.isFirst(waiter) else {
                 return .wait(nil, until: state.isConnected ? deadlines.send : deadlines.connect)
             }
@@ -258,15 +289,23 @@ final class SendChannel: Sendable {
             if isSent { descriptors?.noteSent() }
             return isSent
         case .frame(var outgoing):
-            let isSent: Result<Bool, PortError>
-            if let descriptors = outgoing.descriptors {
-                isSent = send(&outgoing.frame, descriptors, &state)
-            } else {
-                isSent = send(&outgoing.frame, &state)
-            }
+            let isSent = send(&outgoing, &state)
             message = .frame(outgoing)
             return try isSent.get()
         }
+    }
+
+    /// - Returns: False without room, or without a way.
+    private func send(_ outgoing: inout OutgoingFrame, _ state: inout ChannelState) -> Result<Bool, PortError> {
+        guard let descriptors = outgoing.descriptors else {
+            let isSent = send(&outgoing.frame, &state)
+            if outgoing.wantsWay, case .success(true) = isSent { askForUnusedWay(&state) }
+            return isSent
+        }
+        let isSent = send(&outgoing.frame, descriptors, &state)
+        guard outgoing.canCopy, isSent.isHindered(by: state.descriptors.obstacle) else { return isSent }
+        state.descriptors.obstacle = .none
+        return outgoing.useCopy().flatMap { send(&outgoing.frame, &state) }
     }
 
     /// - Returns: False without room, or without a way.
@@ -362,14 +401,46 @@ final class SendChannel: Sendable {
     }
 }
 
+extension Result<Bool, PortError> {
+    /// Whether a message with descriptors is not sent, though there may be room for one without.
+    fileprivate func isHindered(by obstacle: DescriptorSender.Obstacle) -> Bool {
+        if case .failure = self { true } else { obstacle != .none }
+    }
+}
+
 /// A frame on its way out, with its descriptors, if it has any.
 struct OutgoingFrame: ~Copyable {
-    var frame: ZeroMQFrame
-    let descriptors: [MessageDescriptor]?
+    typealias Copy = @Sendable () throws(PortError) -> ZeroMQFrame
 
-    init(_ frame: consuming ZeroMQFrame, _ descriptors: [MessageDescriptor]? = nil) {
+    var frame: ZeroMQFrame
+    private(set) var descriptors: [MessageDescriptor]?
+    /// Makes the frame that has copies of the bytes in place of memory; nil for a frame that needs its descriptors.
+    private var copy: Copy?
+    /// Whether the message would have taken memory along, if there were a way for descriptors.
+    let wantsWay: Bool
+
+    init(
+        _ frame: consuming ZeroMQFrame, _ descriptors: [MessageDescriptor]? = nil, orCopy copy: Copy? = nil,
+        wantsWay: Bool = false
+    ) {
         self.frame = frame
         self.descriptors = descriptors
+        self.copy = copy
+        self.wantsWay = wantsWay
+    }
+
+    var canCopy: Bool { copy != nil }
+
+    /// Gives the memory up.
+    mutating func useCopy() -> Result<Void, PortError> {
+        guard let copy = copy.take() else { return .success(()) }
+        do throws(PortError) {
+            frame = try copy()
+            descriptors = nil
+            return .success(())
+        } catch {
+            return .failure(error)
+        }
     }
 }
 
@@ -399,17 +470,17 @@ enum OutgoingMessage: ~Copyable {
 
 extension SendChannel {
     /// The port in texts.
-    var identity: PortIdentity { known.withLockUnlessForked { current(&$0) } ?? PortIdentity(id) }
+    var identity: PortIdentity { known.withLockUnlessForked { current(&$0) } ?? PortIdentity(publicID) }
 
     func note(name: String) {
-        known.withLock { $0 = PortIdentity(id, name: name, owner: current(&$0).owner) }
+        known.withLock { $0 = PortIdentity(publicID, name: name, owner: current(&$0).owner) }
         log.debug("port \(id.number) of \(identity.ownerText) is \(identity)")
     }
-    func note(owner: ProcessIdentity) { known.withLock { $0 = PortIdentity(id, name: $0?.name, owner: owner) } }
+    func note(owner: ProcessIdentity) { known.withLock { $0 = PortIdentity(publicID, name: $0?.name, owner: owner) } }
 
     /// Made at the first use, because most ports need none.
     private func current(_ known: inout PortIdentity?) -> PortIdentity {
-        let identity = known ?? PortIdentity(id, owner: isLocal ? .own : nil)
+        let identity = known ?? PortIdentity(publicID, owner: isLocal ? .own : nil)
         known = identity
         return identity
     }

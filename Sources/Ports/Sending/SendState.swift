@@ -9,6 +9,10 @@ struct SendState {
         case connecting
         /// A lane, a socket that has sent a message, or a socket to a port of this runtime.
         case connected
+        /// The port is about to move. It takes the messages on their way, and senders wait.
+        case moving
+        /// The port has moved, and has another channel.
+        case moved
         /// Nothing more is sent. The port takes the messages on their way, and ends.
         case finishing
         /// The port is gone.
@@ -42,7 +46,10 @@ struct SendState {
     }
 
     /// Whether the owner is known to accept the channel. Only then do senders wait until their own deadlines.
-    var isConnected: Bool { isLocal || lifecycle == .connected }
+    var isConnected: Bool { isLocal || lifecycle == .connected || lifecycle == .moving }
+
+    /// Whether nothing is sent by this channel, because the port moves or has moved.
+    var isOnTheMove: Bool { lifecycle == .moving || lifecycle == .moved }
 
     mutating func add(_ waiter: some Waiter) { waiters.append(waiter) }
 
@@ -60,40 +67,77 @@ struct SendState {
     /// There is a socket to the port, or the owner was asked for a lane.
     mutating func connect() { lifecycle = isLocal ? .connected : .connecting }
 
-    /// The owner has made a lane.
-    mutating func accept() { if lifecycle == .connecting { (lifecycle, isFull) = (.connected, false) } }
+    /// The owner has made a lane. Those who have waited for it send first.
+    mutating func accept() { if lifecycle == .connecting { (lifecycle, isFull) = (.connected, !waiters.isEmpty) } }
 
     /// There is no way any more, and nothing waits on it.
     mutating func disconnect() {
         if lifecycle == .connected || lifecycle == .connecting { (lifecycle, isFull) = (.unconnected, false) }
     }
 
-    /// Whether nobody waits to send. Waiters for a finishing port send nothing more.
-    var isIdle: Bool { waiters.isEmpty || lifecycle == .finishing }
+    /// Whether nobody waits to send by the way there is. Waiters for a finishing port send nothing more, and those for a
+    /// moving one will have another way.
+    var isIdle: Bool { waiters.isEmpty || carriesNoMore }
 
     /// Whether a way, if there is one, has carried something.
-    var mayHaveSent: Bool { lifecycle == .connected || lifecycle == .finishing }
+    var mayHaveSent: Bool { lifecycle == .connected || carriesNoMore }
+
+    /// Whether the way carries nothing more, and the owner waits for the news that it has everything.
+    var carriesNoMore: Bool { lifecycle == .finishing || lifecycle == .moving }
+
+    // MARK: Moving
+
+    /// Sends nothing to a port that is about to move.
+    /// - Returns: Whether the port may move.
+    mutating func waitForMove() -> Bool {
+        switch lifecycle {
+        case .unconnected, .connecting, .connected: lifecycle = .moving
+        case .moving: break
+        case .moved, .finishing, .invalid, .closed: return false
+        }
+        return true
+    }
+
+    /// The port has not moved.
+    /// - Returns: Whether it was about to.
+    mutating func stay() -> Bool {
+        guard lifecycle == .moving else { return false }
+        (lifecycle, isFull) = (isLocal ? .connected : .unconnected, false)
+        return true
+    }
+
+    /// The port has another channel.
+    /// - Returns: The waiters to wake; nil when sending has ended.
+    mutating func move() -> [any Waiter]? {
+        if lifecycle == .invalid || lifecycle == .closed { return nil }
+        lifecycle = .moved
+        return waiters
+    }
 
     // MARK: The end
 
     /// Sends nothing more to a port that is about to end.
     /// - Returns: The waiters to wake.
     mutating func finish() -> [any Waiter] {
-        if lifecycle != .invalid, lifecycle != .closed { lifecycle = .finishing }
+        if lifecycle != .invalid, lifecycle != .closed, lifecycle != .moved { lifecycle = .finishing }
         return waiters
     }
 
     /// Ends sending, for good.
     /// - Returns: The waiters to wake.
     mutating func end(_ end: Lifecycle) -> [any Waiter] {
-        if lifecycle != .closed, lifecycle != .invalid || end == .closed { lifecycle = end }
+        switch lifecycle {
+        case .closed: break
+        case .invalid, .moved: if end == .closed { lifecycle = end }
+        default: lifecycle = end
+        }
         return waiters
     }
 
     /// Throws when sending has ended.
     func check(_ invalid: @autoclosure () -> PortError) throws(PortError) {
         switch lifecycle {
-        case .unconnected, .connecting, .connected: return
+        case .unconnected, .connecting, .connected, .moving, .moved: return
         case .finishing:
             let error = invalid()
             throw error.port.map { .refused(port: $0) } ?? error

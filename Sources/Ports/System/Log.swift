@@ -29,7 +29,7 @@ package final class Log: Sendable {
     ///   - subject: The subject, which has its own limit of lines.
     ///   - kind: A kind of fault, which is written once for each subject; nil to write each line.
     ///   - text: The line.
-    func warning(
+    package func warning(
         about subject: LogRateLimit.Subject = .own, once kind: String? = nil, _ text: @autoclosure () -> String
     ) { append(.warning, subject, kind, text) }
 

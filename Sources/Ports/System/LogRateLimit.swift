@@ -2,8 +2,8 @@ import Glibc
 import RunLoops
 
 /// Limits the lines of the log for each subject, and for all peers together. Lines about this process count separately.
-struct LogRateLimit {
-    enum Subject: Hashable {
+package struct LogRateLimit {
+    package enum Subject: Hashable {
         case process(pid_t)
         case incarnation(Incarnation)
         case own

@@ -24,10 +24,16 @@ public final class MessageDescriptor: Sendable {
     }
 
     private let state: Lock<State>
+    /// Memory that stays, and whose descriptor any number of messages take; nil for a descriptor of this object's.
+    let memory: MappedMemory?
 
-    private init(_ content: Result<Int32, PortError>, origin: MessageDescriptor? = nil) {
+    private init(_ content: Result<Int32, PortError>, origin: MessageDescriptor? = nil, memory: MappedMemory? = nil) {
         state = Lock(State(content: content, origin: origin))
+        self.memory = memory
     }
+
+    /// Lends the descriptor of frozen memory to any number of messages.
+    convenience init(lending memory: MappedMemory) { self.init(.failure(.descriptorGone), memory: memory) }
 
     /// Takes an open descriptor, which nobody else may close from now on. It is closed on exec.
     public convenience init(owning descriptor: Int32) {
@@ -62,23 +68,45 @@ public final class MessageDescriptor: Sendable {
     /// - Throws: ``PortError``: `descriptorGone` after it was sent or taken; in a received message `descriptorLost` when it
     ///   did not arrive, and `outOfDescriptors` when this process had none left for it.
     public var number: Int32 {
-        get throws(PortError) { try state.withLock { $0.content }.get() }
+        get throws(PortError) {
+            if let memory { return memory.descriptor.number }
+            return try state.withLock { $0.content }.get()
+        }
     }
 
     /// Takes the descriptor out of the object. The caller closes it.
     /// - Throws: ``PortError``, as ``number``.
     public func take() throws(PortError) -> Int32 {
-        try state.withLock { state in
+        if let memory { return try MessageDescriptor(of: memory).take() }
+        return try state.withLock { state in
             defer { if case .success = state.content { state.content = .failure(.descriptorGone) } }
             return state.content
         }.get()
     }
 
+    // MARK: Memory
+
+    /// A descriptor of the memory.
+    convenience init(of memory: MappedMemory) throws(PortError) {
+        try self.init(duplicating: memory.descriptor.number)
+    }
+
+    /// Maps the memory that nobody can change.
+    func mapFrozen() throws(PortError) -> MappedMemory { try .frozen(number) }
+
+    /// The size of the memory that nobody can change.
+    func frozenSize() throws(PortError) -> UInt64 { try MappedMemory.frozenSize(number) }
+
+    /// Maps the memory that all who have it may write.
+    func mapWritable() throws(PortError) -> MappedMemory { try .writable(number) }
+
     // MARK: Sending
 
     /// Moves the descriptor into the object that the message carries. Until ``noteSent()``, its end brings the descriptor
     /// back.
-    func handOver() throws(PortError) -> MessageDescriptor { MessageDescriptor(.success(try take()), origin: self) }
+    func handOver() throws(PortError) -> MessageDescriptor {
+        memory == nil ? MessageDescriptor(.success(try take()), origin: self) : self
+    }
 
     /// The message was sent.
     func noteSent() {

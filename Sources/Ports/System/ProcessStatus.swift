@@ -20,6 +20,12 @@ package enum ProcessStatus {
         return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
     }
 
+    /// The memory that a process has in use, in bytes; nil when it has ended.
+    package static func memory(of pid: pid_t) -> Int? {
+        let pages = Descriptor.text(of: "/proc/\(pid)/statm")?.split(separator: " ").dropFirst().first
+        return pages.flatMap { Int($0) }.map { $0 * sysconf(Int32(_SC_PAGESIZE)) }
+    }
+
     /// Whether the process is stopped, as by SIGSTOP or a debugger.
     package static func isStopped(_ pid: pid_t) -> Bool {
         ["T", "t"].contains(fields("/proc/\(pid)/stat")?.first)

@@ -48,6 +48,16 @@ enum ControlMessage: Equatable {
     case noDescriptorSocket(UInt64, question: UInt64)
     /// I have closed this socket to this port of yours, which has taken everything from it.
     case descriptorSocketClosed(UInt64, question: UInt64)
+    /// This port of mine is about to move: wait with what you have for it, and tell me when it has taken all of yours, as
+    /// after `finishing`. Then the port is invalid here, and the registry has its new home, or it has stayed.
+    case moving(UInt64)
+    /// This port of mine has not moved.
+    case stayed(UInt64)
+    /// This request of yours has gone with its port.
+    case requestMoved(UInt64)
+    /// Has this request of mine come with this port of yours from a process that has ended? Answered by `requestMoved` or
+    /// `unanswered`, or by `invalidated` when the port has moved on.
+    case hasRequest(UInt64, request: UInt64)
 
     static let largestSize = QuestionPacket.largestSize
     private static let namedKind: UInt8 = 14
@@ -56,7 +66,7 @@ enum ControlMessage: Equatable {
     /// Whether an asker waits for the packet, which nobody tells again: it waits for the next connection.
     var isAwaited: Bool {
         switch self {
-        case .unanswered, .refused: true
+        case .unanswered, .refused, .requestMoved, .hasRequest: true
         default: false
         }
     }
@@ -98,6 +108,10 @@ enum ControlMessage: Equatable {
         case (21, 2): self = .descriptorSocket(field(0), question: field(1))
         case (22, 2): self = .noDescriptorSocket(field(0), question: field(1))
         case (23, 2): self = .descriptorSocketClosed(field(0), question: field(1))
+        case (24, 1): self = .moving(field(0))
+        case (25, 1): self = .stayed(field(0))
+        case (26, 1): self = .requestMoved(field(0))
+        case (27, 2): self = .hasRequest(field(0), request: field(1))
         default: return nil
         }
     }
@@ -128,6 +142,10 @@ enum ControlMessage: Equatable {
             case .descriptorSocket(let number, let question): (21, [number, question])
             case .noDescriptorSocket(let number, let question): (22, [number, question])
             case .descriptorSocketClosed(let number, let question): (23, [number, question])
+            case .moving(let number): (24, [number])
+            case .stayed(let number): (25, [number])
+            case .requestMoved(let request): (26, [request])
+            case .hasRequest(let number, let request): (27, [number, request])
             case .question: (QuestionPacket.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
             }

@@ -12,8 +12,9 @@ import ZeroMQ
 //                            drain probes: the number that the port's process gave the sender (see ControlHello).
 //                            Otherwise 0.
 //         request   UInt64    not in messages: the number of the request or of the probe
-//         sizes     UInt32    one for each component: its size in bytes; the top bit marks a port, or, with a size of 0, a
-//                            descriptor
+//         sizes     UInt32    one for each component: its size in bytes; the top bit marks a right to a port, or, with a
+//                            size of 0, a descriptor. The next bit of a right marks the right to receive: the component
+//                            is the right to a port that hands the other one over
 //         the reply right, then the components, without gaps
 //         socket    UInt64    with descriptors only: the number of the socket by which they came (see ControlMessage), and
 //         packet    UInt64    that of their packet
@@ -26,6 +27,7 @@ enum Wire {
     static let headerSize = 16
     static let requestSize = 8
     static let portBit: UInt32 = 1 << 31
+    static let receiveBit: UInt32 = 1 << 30
     static let descriptorsBit: UInt8 = 1 << 7
     static let mostDescriptors = 64
     /// A component's size has 31 bits.
@@ -177,7 +179,7 @@ extension WireHeader {
         var end = start
         for index in 0..<count {
             let size: UInt32 = bytes.little(at: sizesOffset + 4 * index)
-            let length = Int(size & ~Wire.portBit)
+            let length = Self.length(size)
             if size == Wire.portBit {
                 descriptorCount += 1
             } else if size & Wire.portBit != 0 {
@@ -192,6 +194,12 @@ extension WireHeader {
         if replySize > 0 { _ = try WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[replyOffset..<start])) }
     }
 
+    /// The length of a component by its size field, which may have bits for what it is.
+    @inline(__always)
+    static func length(_ size: UInt32) -> Int {
+        Int(size & Wire.portBit == 0 ? size : size & ~(Wire.portBit | Wire.receiveBit))
+    }
+
     func write(to bytes: UnsafeMutableRawBufferPointer) {
         bytes[0] = Wire.magic
         bytes[1] = Wire.version
@@ -202,6 +210,46 @@ extension WireHeader {
         bytes.setLittle(UInt32(count), at: 8)
         bytes.setLittle(origin, at: 12)
         if kind != .message { bytes.setLittle(request, at: Wire.headerSize) }
+    }
+}
+
+/// A component of a checked frame, and where it lies.
+enum WirePart {
+    case bytes(Range<Int>)
+    case right(Range<Int>)
+    /// The right to a port that hands over a port to receive from.
+    case receiveRight(Range<Int>)
+    case descriptor
+
+    init(_ size: UInt32, at offset: Int) {
+        let range = offset..<offset + WireHeader.length(size)
+        self =
+            switch (size & Wire.portBit != 0, size & Wire.receiveBit != 0) {
+            case (false, _): .bytes(range)
+            case (true, true): .receiveRight(range)
+            case (true, false): range.isEmpty ? .descriptor : .right(range)
+            }
+    }
+}
+
+extension WireHeader {
+    /// A component of a checked frame; nil past the last.
+    @inline(__always)
+    func part(_ index: Int, in bytes: UnsafeRawBufferPointer) -> WirePart? {
+        guard (0..<count).contains(index) else { return nil }
+        var offset = componentsOffset
+        for earlier in 0..<index { offset += Self.length(bytes.little(at: sizesOffset + 4 * earlier)) }
+        return WirePart(bytes.little(at: sizesOffset + 4 * index), at: offset)
+    }
+
+    /// Calls `body` with the components of a checked frame, in order.
+    func forEachPart(in bytes: UnsafeRawBufferPointer, _ body: (WirePart) -> Void) {
+        var offset = componentsOffset
+        for index in 0..<count {
+            let size: UInt32 = bytes.little(at: sizesOffset + 4 * index)
+            body(WirePart(size, at: offset))
+            offset += Self.length(size)
+        }
     }
 }
 

@@ -8,9 +8,19 @@ extension ThreadRunLoop.Source1 {
     public static func child(
         _ pid: pid_t, handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void
     ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
+        try child(pid, whenEnded: { _ in }, handler: handler)
+    }
+
+    /// - Parameter whenEnded: Called before the child is collected, with whether its number is still its own: nobody else has
+    ///   collected it.
+    package static func child(
+        _ pid: pid_t, whenEnded: @escaping @Sendable (_ isUncollected: Bool) -> Void,
+        handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void
+    ) throws(RunLoopError) -> ThreadRunLoop.Source1 {
         if crl_is_forked() { throw .forked }
         let process = try ProcessDescriptor(pid)
         return ThreadRunLoop.Source1(descriptor: process.descriptor, label: "child \(pid)") { turn in
+            if process.hasEnded { whenEnded(crl_pidfd_is_child(process.descriptor)) }
             guard let status = process.collect() else { return false }
             turn.source.invalidate()
             handler(status)
@@ -51,6 +61,11 @@ private final class ProcessDescriptor: Sendable {
     }
 
     deinit { close(descriptor) }
+
+    var hasEnded: Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&entry, 1, 0) == 1
+    }
 
     func collect() -> ThreadRunLoop.ExitStatus? {
         var status: Int32 = 0

@@ -58,7 +58,11 @@ public struct Attachments: Sendable {
             var bytes = 0
             // A right has about 150 bytes.
             for component in components.dropFirst(number) {
-                if case .bytes(let attached) = component { bytes += attached.count } else { bytes += 150 }
+                switch component {
+                case .bytes(let attached): bytes += attached.count
+                case .port, .receiveRight: bytes += 150
+                case .descriptor(let descriptor): bytes += descriptor.lentMemory?.byteCount ?? 150
+                }
             }
             return (components.count - number, bytes)
         }
@@ -71,15 +75,18 @@ public struct Attachments: Sendable {
         }
     }
 
+    var hasRoomForDescriptor: Bool { table?.components.withLock { Self.hasRoomForDescriptor($0) } ?? true }
+
+    private static func hasRoomForDescriptor(_ components: [MachPort.Message.Component]) -> Bool {
+        components.count { if case .descriptor = $0 { true } else { false } } < MessageDescriptor.largestCount
+    }
+
     /// Returns the number of the new attachment; nil when there is no room for it.
     mutating func append(_ component: MachPort.Message.Component) -> UInt32? {
         makeTable()
         return table?.components.withLock { components in
             guard components.count < Self.largestCount else { return nil }
-            if case .descriptor = component {
-                let count = components.count { if case .descriptor = $0 { true } else { false } }
-                guard count < MessageDescriptor.largestCount else { return nil }
-            }
+            if case .descriptor = component, !Self.hasRoomForDescriptor(components) { return nil }
             components.append(component)
             return UInt32(components.count - 1)
         }
@@ -101,11 +108,17 @@ public struct Attachments: Sendable {
         return descriptor
     }
 
-    /// The bytes of this number; nil when they are no bytes of these attachments.
-    func bytes(_ number: UInt32) -> MessageBytes? {
+    /// The bytes of this number, which may have come as memory; nil when they are no bytes of these attachments.
+    func bytes(_ number: UInt32) throws(PortError) -> MessageBytes? {
         guard number < Self.largestCount else { return nil }
-        if let message { return MessageBytes(component: Int(number) + 1, of: message) }
-        guard case .bytes(let bytes)? = table?.component(number) else { return nil }
-        return MessageBytes(bytes)
+        if let message {
+            if let bytes = MessageBytes(component: Int(number) + 1, of: message) { return bytes }
+            return try message.memory(ofComponent: Int(number) + 1).map { MessageBytes($0) }
+        }
+        switch table?.component(number) {
+        case .bytes(let bytes)?: return MessageBytes(bytes)
+        case .descriptor(let descriptor)?: return descriptor.lentMemory.map { MessageBytes($0) }
+        case .port?, .receiveRight?, nil: return nil
+        }
     }
 }

@@ -2,10 +2,14 @@ import Ports
 
 /// Bytes inside a typed message that are not copied into the encoded value: a message carries them as a component of
 /// their own. Received ones stay in the message, which lives as long as they do.
+///
+/// To another process, many megabytes go as frozen memory where they can, and as a copy otherwise. Their receiver maps the
+/// memory, and may send it on without a copy.
 public struct MessageBytes: Sendable {
     private enum Content: Sendable {
         case array([UInt8])
         case received(MachPort.Message, component: Int)
+        case memory(SharedMemory)
     }
 
     private let content: Content
@@ -26,6 +30,11 @@ public struct MessageBytes: Sendable {
         self.count = count
     }
 
+    init(_ memory: SharedMemory) {
+        content = .memory(memory)
+        count = memory.byteCount
+    }
+
     /// Lets `body` read the bytes in place.
     public func withBytes<R, E: Error>(_ body: (RawSpan) throws(E) -> R) throws(E) -> R {
         switch content {
@@ -34,6 +43,7 @@ public struct MessageBytes: Sendable {
             if let result = try message.withBytes(ofComponent: component, body) { return result }
             // The initializer has seen that component.
             preconditionFailure("a component of a received message is lost")
+        case .memory(let memory): return try memory.withBytes(body)
         }
     }
 
@@ -41,7 +51,7 @@ public struct MessageBytes: Sendable {
     public var array: [UInt8] {
         switch content {
         case .array(let bytes): bytes
-        case .received: withBytes { bytes in bytes.withUnsafeBytes { Array($0) } }
+        case .received, .memory: withBytes { bytes in bytes.withUnsafeBytes { Array($0) } }
         }
     }
 }
@@ -67,12 +77,19 @@ extension MessageBytes: Codable {
     /// Adds the bytes to the message's attachments, and encodes their number.
     /// - Throws: `EncodingError`, when no ``MessageCoder`` has made the encoder.
     public func encode(to encoder: any Encoder) throws {
-        try encoder.encode(self, as: .bytes(array), called: "MessageBytes")
+        if case .memory(let memory) = content, Attachments(in: encoder.userInfo)?.hasRoomForDescriptor == true {
+            try encoder.encode(self, as: .descriptor(MessageDescriptor(lending: memory)), called: "MessageBytes")
+        } else {
+            try encoder.encode(self, as: .bytes(array), called: "MessageBytes")
+        }
     }
 
-    /// Decodes the number of the bytes among the message's attachments.
-    /// - Throws: `DecodingError`, also when no ``MessageCoder`` has made the decoder.
+    /// Decodes the number of the bytes among the message's attachments. Bytes that have come as memory are mapped.
+    /// - Throws: `DecodingError`, also when no ``MessageCoder`` has made the decoder. Its underlying error is a `PortError`
+    ///   when memory has not arrived, somebody can still change it, or it is more than a message to the port may have.
     public init(from decoder: any Decoder) throws {
-        self = try decoder.attachment(called: "MessageBytes") { $0.bytes($1) }
+        self = try decoder.attachment(called: "MessageBytes") { attachments, number throws(PortError) in
+            try attachments.bytes(number)
+        }
     }
 }

@@ -27,7 +27,7 @@ extension MessageCoder {
         var bytes: [UInt8] = []
         var attachments = Attachments()
         try encode(value, into: &bytes, attachments: &attachments)
-        return MachPort.Message(id: id, [.bytes(bytes)] + attachments.components, replyPort: replyPort)
+        return MachPort.Message(id: id, bytes, attachments, replyPort: replyPort)
     }
 
     /// Decodes the value in component 0 of a message.
@@ -39,5 +39,13 @@ extension MessageCoder {
                 .init(codingPath: [], debugDescription: "the message does not begin with a component of bytes"))
         }
         return value
+    }
+}
+
+extension MachPort.Message {
+    /// Makes a message of encoded values and what travels beside them.
+    init(id: UInt32, _ encoded: [UInt8], _ attachments: Attachments, replyPort: MachPort.SendRight? = nil) {
+        self.init(id: id, [.bytes(encoded)] + attachments.components, replyPort: replyPort)
+        mayUseMemory = true
     }
 }

@@ -34,7 +34,7 @@ extension Encoder {
 
 extension Decoder {
     func attachment<Value>(
-        called name: String, _ take: (Attachments, UInt32) -> Value?
+        called name: String, _ take: (Attachments, UInt32) throws(PortError) -> Value?
     ) throws -> Value {
         let container = try singleValueContainer()
         guard let attachments = Attachments(in: userInfo) else {
@@ -43,10 +43,15 @@ extension Decoder {
                 debugDescription: "a \(name) travels only in a message: decode it with a MessageCoder")
         }
         let number = try container.decode(UInt32.self)
-        guard let value = take(attachments, number) else {
+        var taken: Value?
+        do { taken = try take(attachments, number) } catch {
+            throw DecodingError.dataCorrupted(
+                .init(codingPath: codingPath, debugDescription: "\(error)", underlyingError: error))
+        }
+        guard let taken else {
             throw DecodingError.dataCorruptedError(
                 in: container, debugDescription: "the message has no \(name) as attachment \(number)")
         }
-        return value
+        return taken
     }
 }

@@ -56,7 +56,7 @@ struct StreamBatch: Sendable {
     }
 
     var message: MachPort.Message {
-        MachPort.Message(id: StreamMessage.elements.rawValue, [.bytes(bytes)] + attachments.components)
+        MachPort.Message(id: StreamMessage.elements.rawValue, bytes, attachments)
     }
 }
 

@@ -76,6 +76,8 @@ struct Info: ParsableCommand {
                         + ($0.sent == 0 ? "an unknown number of messages" : messages($0.sent))
                         + (taken > 0 ? ", \($0.taken) of the last \(taken) taken" : "")
                         + ($0.requests > 0 ? ", \($0.requests) of \(asked) requests in progress" : "")
+                        + ($0.withDescriptors > 0 ? ", \($0.withDescriptors) with descriptors wait" : "")
+                        + ($0.memory > 0 ? ", \($0.memory) bytes wait in memory of their own" : "")
                         + ($0.hasLane ? ", by a lane" : "") + ($0.hasEnded ? ", and has ended" : "")
                 })
             found += rows("handling", service.handling.map(\.description))

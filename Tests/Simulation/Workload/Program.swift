@@ -11,9 +11,13 @@ final class Program: @unchecked Sendable {
     private var threads = 0
     private var isEnding = false
     var inboxes: [MachPort] = []
+    /// The ports that take messages, and may move.
+    var served: [MachPort] = []
     var rights: [PortID: MachPort.SendRight] = [:]
     /// Rights that came in messages.
     var received: [MachPort.SendRight] = []
+    /// Rights to receive that came in messages.
+    var offers: [MachPort.ReceiveRight] = []
 
     init(_ process: Process, _ scenario: Scenario) { (self.process, self.scenario) = (process, scenario) }
 
@@ -28,6 +32,7 @@ final class Program: @unchecked Sendable {
             if below(3) == 0 { try? runtime?.setReplyLimit(2_000) }
             spawn("inbox") { [self] in takeMessages() }
             spawn("server") { [self] in answer() }
+            if scenario.hasMoves { spawn("claimer") { [self] in claimPorts() } }
             for _ in 0...below(2) { spawn("sender") { [self] in sendMessages() } }
             for _ in 0...below(2) { spawn("asker") { [self] in ask() } }
             if below(3) == 0 { spawn("client") { [self] in askByTasks() } }
@@ -89,6 +94,7 @@ final class Program: @unchecked Sendable {
         endInboxes()
         rights = [:]
         received = []
+        offers = []
         runtime = nil
         if !scenario.waitUntil(30_000, { [self] in threadsOfRuntime.isEmpty }) {
             let names = threadsOfRuntime.joined(separator: ", ")

@@ -12,29 +12,37 @@ extension Program {
             inboxes.append(port)
             let name = scenario.boxName(below(scenario.nameCount))
             var isNamed = register(port, name, names)
-            let life = below(4) == 0 ? below(500) : .max
-            var taken = 0
-            while goesOn, taken < life {
-                let end = below(8) == 0 ? machine.now + UInt64(below(1_000)) * 1_000_000 : .max
-                var looks = 0
-                let taker = machine.chance.pick(MessageTaker.allCases)
-                taker.take(from: port, in: self) { [self] message in
-                    check(message, port)
-                    taken += 1
-                    if below(20) == 0, !scenario.isSettling { pause(below(200)) }
-                } while: { [self] in
-                    looks += 1
-                    // As often as a thread that waits for messages looks.
-                    if !isNamed, looks % 10 == 0 { isNamed = register(port, name, names) }
-                    return goesOn && taken < life && machine.now < end
-                }
+            serve(port, until: below(4) == 0 ? below(500) : .max) { [self] looks in
+                // As often as a thread that waits for messages looks.
+                if !isNamed, looks % 10 == 0 { isNamed = register(port, name, names) }
             }
-            if isNamed, goesOn, below(2) == 0 {
+            if isNamed, goesOn, port.isValid, below(2) == 0 {
                 promises.gaveUp(name, port.id)
                 try? names.remove(port, name: name)
                 pause(below(100))
             }
             end(port)
+        }
+    }
+
+    /// Takes messages, until the port has moved or there were enough.
+    func serve(_ port: MachPort, until life: Int, look: @escaping (Int) -> Void = { _ in }) {
+        served.append(port)
+        defer { served.removeAll { $0 === port } }
+        var taken = 0
+        while goesOn, port.isValid, taken < life {
+            let end = below(8) == 0 ? machine.now + UInt64(below(1_000)) * 1_000_000 : .max
+            var looks = 0
+            let taker = machine.chance.pick(MessageTaker.allCases)
+            taker.take(from: port, in: self) { [self] message in
+                check(message, port)
+                taken += 1
+                if below(20) == 0, !scenario.isSettling { pause(below(200)) }
+            } while: { [self] in
+                looks += 1
+                look(looks)
+                return goesOn && port.isValid && taken < life && machine.now < end
+            }
         }
     }
 
@@ -44,7 +52,7 @@ extension Program {
         inboxes.remove(at: index)
         promises.ends(port.id)
         port.invalidate()
-        promises.ended(port.id)
+        promises.ended(port.id, at: port.receiver.id)
     }
 
     /// Makes a port with limits.
@@ -89,6 +97,7 @@ extension Program {
             received.append(right)
             if received.count > 8 { received.removeFirst() }
         }
+        for case .receiveRight(let right) in message.components { offerCame(right) }
     }
 
     func watch(_ right: MachPort.SendRight) {

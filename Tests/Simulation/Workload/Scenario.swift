@@ -10,6 +10,8 @@ final class Scenario: @unchecked Sendable {
 
     let promises = Promises()
     let nameCount: Int
+    /// Whether ports move from program to program.
+    let hasMoves = machine.seed % 3 == 0
     private(set) var isClosing = false
     /// Whether nothing more is started or killed.
     private(set) var isSettling = false
@@ -144,6 +146,8 @@ final class Scenario: @unchecked Sendable {
         }
         let (begun, asked) = (promises.begun, promises.requests.count)
         require(promises.untold)
+        require(promises.vanished)
+        require(promises.unreturned)
         require(promises.unended(begun))
         require(promises.requests.unended(of: asked))
         require(promises.missing(begun))
@@ -188,7 +192,8 @@ final class Scenario: @unchecked Sendable {
             machine.exit(process)
         }
         if !waitUntil(60_000, { process.state == .gone }) { machine.fail("the sweep does not end") }
-        let left = machine.files.paths(below: Self.directory).filter { $0 != "/names" }
+        let folders = ["/names", "/homes", "/moves", "/loans"]
+        let left = machine.files.paths(below: Self.directory).filter { !folders.contains($0) }
         if !left.isEmpty { machine.fail("files are left: \(left.joined(separator: ", "))") }
     }
 

@@ -100,6 +100,8 @@ extension Program {
         switch below(20) {
         case 0:
             if let own = inboxes.last { components.append(.port(own.sendRight)) }
+        case _ where scenario.hasMoves && below(8) == 0:
+            if let offer = offerPort() { components.append(offer) }
         case 1..<6: return try right.send(id: number, bytes: bytes.span.bytes, before: deadline)
         case 6..<9: return try sendByTask(MachPort.Message(id: number, components), to: right, before: deadline)
         default: break

@@ -1,0 +1,116 @@
+import RunLoops
+import Synchronization
+
+// A message port goes to another process, such as a new version of the same program.
+
+extension LocalMessagePort {
+    /// Gives the port to another process, with its names, its waiting requests and all rights to it. Its askers notice no
+    /// more than a delay. The requests that were taken stay, and are answered here. The call blocks until the port has gone
+    /// and those have their replies.
+    ///
+    /// The other process gets a message with the right to receive, and makes a port of it:
+    /// ``init(claiming:nameServer:before:requestHandler:)``. Until it has done so, the port goes on here. Any thread may
+    /// call this method, except one that has to reply. <doc:MovingPorts> has the whole of an upgrade.
+    /// - Parameters:
+    ///   - right: A port of the other process.
+    ///   - id: The id of the message.
+    ///   - deadline: The end of the wait; nil for no end.
+    /// - Returns: False when the deadline came before all replies. The port has gone in any case.
+    /// - Throws: ``PortError``: `receiveTimedOut` when the other process has not claimed the port; `becameInvalid` when it
+    ///   has ended; and as a send. The port goes on here.
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
+    @discardableResult
+    public func handOver(
+        to right: MachPort.SendRight, id: UInt32 = 0, before deadline: ContinuousClock.Instant? = nil
+    ) throws(PortError) -> Bool {
+        let departure = Departure(of: self, to: right)
+        try right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
+        try departure.check(departure.end.wait(until: MonotonicInstant(deadline)))
+        return ledger.areDone.wait(until: MonotonicInstant(deadline)) != nil
+    }
+
+    /// Gives the port to another process, as the form that blocks does, and suspends the task meanwhile. Throws also
+    /// `CancellationError`.
+    @discardableResult
+    public nonisolated(nonsending) func handOver(
+        to right: MachPort.SendRight, id: UInt32 = 0, before deadline: ContinuousClock.Instant? = nil
+    ) async throws -> Bool {
+        let (departure, housekeeping) = (Departure(of: self, to: right), port.runtime.housekeeping)
+        try await right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
+        do {
+            let end = try await departure.end.value(before: MonotonicInstant(deadline), on: housekeeping)
+            try departure.check(end)
+        } catch {
+            departure.giveUp()
+            throw error
+        }
+        return try await ledger.areDone.value(before: MonotonicInstant(deadline), on: housekeeping) != nil
+    }
+
+    /// Makes a port of the right in a message, with the names, the limits and the waiting requests that it had where it was.
+    /// Blocks until the port has come; ten seconds at most unless told otherwise. After an error the port is where it was.
+    /// - Parameters:
+    ///   - right: The right in the message.
+    ///   - nameServer: The name server of later names, whose runtime gets the port.
+    ///   - deadline: The end of the wait.
+    ///   - requestHandler: As at ``init(name:nameServer:queueLimit:byteLimit:messageLimit:requestHandler:)``.
+    /// - Throws: ``PortError``, as ``MachPort/ReceiveRight/claim(before:)``.
+    @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
+    public convenience init(
+        claiming right: MachPort.ReceiveRight, nameServer: PortNameServer = .shared,
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10), requestHandler: RequestHandler? = nil
+    ) throws(PortError) {
+        let ledger = RequestLedger(nameServer.runtime.receiving.notices)
+        self.init(try right.claim(for: ledger, before: MonotonicInstant(deadline)), ledger, nameServer, requestHandler)
+    }
+
+    /// Makes a port of the right in a message, as the form that blocks does, and suspends the task until it has come. Throws
+    /// also `CancellationError`.
+    public convenience init(
+        claiming right: MachPort.ReceiveRight, nameServer: PortNameServer = .shared,
+        before deadline: ContinuousClock.Instant? = .now + .seconds(10), requestHandler: RequestHandler? = nil
+    ) async throws {
+        let ledger = RequestLedger(nameServer.runtime.receiving.notices)
+        let port = try await right.claim(for: ledger, before: MonotonicInstant(deadline))
+        self.init(port, ledger, nameServer, requestHandler)
+    }
+}
+
+extension LocalMessagePort {
+    /// Whether the port has gone to another process.
+    var hasMoved: Bool { port.receiver.channel.hasMoved.load(ordering: .acquiring) }
+}
+
+/// The way of a message port to another process, as its former owner sees it.
+private struct Departure {
+    enum End {
+        /// The port has ended here.
+        case portEnded
+        case claimantEnded
+    }
+
+    let server: LocalMessagePort
+    let right: MachPort.SendRight
+    let end = Promise<End>()
+
+    init(of server: LocalMessagePort, to right: MachPort.SendRight) {
+        (self.server, self.right) = (server, right)
+        server.port.onInvalidation { [end] in end.set(.portEnded) }
+        right.onInvalidation { [end] in end.set(.claimantEnded) }
+    }
+
+    func check(_ end: End?) throws(PortError) {
+        guard server.hasMoved else {
+            giveUp()
+            switch end {
+            case nil: throw .receiveTimedOut(port: right.identity)
+            case .claimantEnded?: throw .becameInvalid(port: right.identity)
+            case .portEnded?: throw .becameInvalid(port: server.identity)
+            }
+        }
+        server.ledger.finish()
+    }
+
+    /// Offers the port no more.
+    func giveUp() { if !server.hasMoved { PortOffer.withdraw(server.port) } }
+}

@@ -1,0 +1,196 @@
+import RunLoopLocks
+import RunLoops
+
+/// The next owner's part of a port's move, from the claim to the port.
+final class Adoption: Sendable {
+    private enum Phase {
+        /// Nothing has come.
+        case claimed
+        case taking(Taking)
+        case over
+    }
+
+    private struct Taking {
+        /// The port, which nobody knows yet.
+        let port: MachPort
+        let directory: RegistryDirectory
+        let answers: MachPort.SendRight
+        /// Where the lender of the port learns how many of its messages were taken; nil without one.
+        let taken: TakenCount?
+        /// The messages that have come.
+        var messages: [LocalMessage] = []
+    }
+
+    let runtime: PortRuntime
+    let outcome = Promise<Result<MachPort, PortError>>()
+    private let offer: MachPort.SendRight
+    private let requests: RequestLedger?
+    private let parts: MachPort
+    private let phase = Lock(Phase.claimed)
+    private let deadline: MonotonicInstant
+
+    init(_ offer: MachPort.SendRight, _ requests: RequestLedger?, until deadline: MonotonicInstant) throws(PortError) {
+        let runtime = try offer.channel.retainedRuntime()
+        (self.offer, self.requests, self.runtime, self.deadline) = (offer, requests, runtime, deadline)
+        let names = PortNameServer(directory: offer.channel.path, runtime: runtime)
+        parts = try MachPort(queueLimit: 1000, messageLimit: Wire.largestMessage, nameServer: names)
+        try parts.handleOnHousekeeping { [weak self] message in self?.came(message) }
+    }
+
+    deinit { parts.invalidate() }
+
+    // MARK: Claiming
+
+    @available(*, noasync)
+    func begin() throws(PortError) {
+        watchOffer()
+        try offer.send(MachPort.Message(.claim, replyPort: parts.sendRight), until: deadline)
+    }
+
+    nonisolated(nonsending) func beginAsync() async throws {
+        watchOffer()
+        let message = try MessageEncoding.outgoing(
+            MachPort.Message(.claim, replyPort: parts.sendRight), to: offer.channel)
+        try await offer.channel.send(message, before: deadline)
+    }
+
+    private func watchOffer() {
+        let (identity, housekeeping) = (offer.identity, runtime.housekeeping)
+        offer.onInvalidation { [weak self] in
+            // The messages that the owner has sent before its end come first.
+            try? housekeeping.perform { [weak self] in self?.fail(.becameInvalid(port: identity)) }
+        }
+    }
+
+    @available(*, noasync)
+    func end() throws(PortError) -> MachPort {
+        if outcome.wait(until: deadline) == nil { giveUp() }
+        // The port may be being taken at this moment.
+        guard let outcome = outcome.wait(until: .distantFuture) else {
+            throw .receiveTimedOut(port: offer.identity)
+        }
+        return try outcome.get()
+    }
+
+    nonisolated(nonsending) func endAsync() async throws -> MachPort {
+        do {
+            if let outcome = try await outcome.value(before: deadline, on: runtime.housekeeping) {
+                return try outcome.get()
+            }
+            giveUp()
+        } catch {
+            if giveUp() { throw error }
+        }
+        return try await withCheckedContinuation { continuation in
+            outcome.whenSet { continuation.resume(returning: $0) }
+        }.get()
+    }
+
+    /// Takes the port no more.
+    /// - Returns: False when it is taken already, or has another outcome.
+    @discardableResult
+    private func giveUp() -> Bool { fail(.receiveTimedOut(port: offer.identity)) }
+
+    @discardableResult
+    private func fail(_ error: PortError) -> Bool {
+        let former = phase.withLock { exchange(&$0, with: .over) }
+        if case .over = former { return false }
+        if case .taking(let taking) = former { MachPort.Message(failed: error).post(to: taking.answers) }
+        outcome.set(.failure(error))
+        return true
+    }
+
+    // MARK: On the housekeeping thread
+
+    private func came(_ message: MachPort.Message) {
+        do throws(PortError) {
+            switch message.step {
+            case .begin: try begin(message)
+            case .message:
+                guard let waiting = message.waiting else { throw .unavailable(reason: "a message is malformed") }
+                phase.withLock { phase in
+                    guard case .taking(var taking) = phase else { return }
+                    phase = .over
+                    taking.messages.append(waiting)
+                    phase = .taking(taking)
+                }
+            case .complete: try complete(message)
+            case .failed: fail(.unavailable(reason: message.text(ofComponent: 0) ?? "its owner keeps it"))
+            case .claim, .ready, .taken, .lane, nil: break
+            }
+        } catch {
+            fail(error)
+        }
+    }
+
+    private func begin(_ message: MachPort.Message) throws(PortError) {
+        guard let right = message.port(ofComponent: 0)?.channel.right, let answers = message.replyPort,
+            let id = message.port(ofComponent: 0)?.id
+        else { throw .unavailable(reason: "its owner is of another kind") }
+        let names = PortNameServer(directory: right.path, runtime: runtime)
+        let port = try MachPort(PortLimits(of: right), names, nil, requests: requests, of: id)
+        let directory = try port.receiver.exposure.directoryOfSocket()
+        guard try (directory.home(of: id) ?? id).incarnation == offer.channel.id.incarnation else {
+            throw .unavailable(reason: "it is no port of the process that offers it")
+        }
+        let lender = message.lender(from: 1)
+        let taken = try message.descriptor(ofComponent: 3).map { (memory) throws(PortError) in try TakenCount(memory) }
+        lender?.watch()
+        port.receiver.makeArrival().setLender(lender)
+        let isFirst = phase.withLock { phase in
+            guard case .claimed = phase else { return false }
+            phase = .taking(Taking(port: port, directory: directory, answers: answers, taken: taken))
+            return true
+        }
+        if isFirst {
+            MachPort.Message(.ready, [MachPort.Message.bytes(of: [port.receiver.id.number])]).post(to: answers)
+        }
+    }
+
+    private func complete(_ message: MachPort.Message) throws(PortError) {
+        guard case .taking(let taking) = phase.withLock({ exchange(&$0, with: .over) }) else { return }
+        let (receiver, messages) = (taking.port.receiver, taking.messages)
+        do throws(PortError) {
+            guard message.numbers.first == UInt64(messages.count) else {
+                throw .unavailable(reason: "some of its messages are lost")
+            }
+            guard taking.directory.commitMove(of: receiver.channel.publicID, to: receiver.id) else {
+                throw .unavailable(reason: "its owner has ended the move")
+            }
+            takeNames(message, receiver)
+            runtime.channels.moveHere(receiver.channel)
+            endOwnLoan(taking)
+            receiver.arrival?.came(with: messages)
+            receiver.intake.takeAgain(with: messages, haveCome: true, telling: taking.taken)
+        } catch {
+            MachPort.Message(failed: error).post(to: taking.answers)
+            outcome.set(.failure(error))
+            return
+        }
+        MachPort.Message(.taken).post(to: taking.answers)
+        outcome.set(.success(taking.port))
+    }
+
+    /// The port may be one that this process had lent.
+    private func endOwnLoan(_ taking: Taking) {
+        guard let lender = taking.directory.lender(of: taking.port.id), lender.incarnation == runtime.incarnation else {
+            return
+        }
+        taking.port.receiver.arrival?.setLender(nil)
+        runtime.ports.port(lender.number)?.arrival?.standby?.hasCome(as: taking.port)
+    }
+
+    private func takeNames(_ message: MachPort.Message, _ receiver: Receiver) {
+        for index in stride(from: 1, to: message.componentCount - 2, by: 3) {
+            guard let path = message.text(ofComponent: index), let name = message.text(ofComponent: index + 1) else {
+                continue
+            }
+            let isService = message.withBytes(ofComponent: index + 2) { $0.withUnsafeBytes { $0.first == 1 } } ?? true
+            do throws(PortError) {
+                try runtime.registry.directory(path).take(name, with: receiver.exposure, isService: isService)
+            } catch {
+                log.error("\(receiver.identity) has lost its name \(name.quoted) by its move: \(error)")
+            }
+        }
+    }
+}

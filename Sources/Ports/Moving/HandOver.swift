@@ -1,0 +1,198 @@
+import Glibc
+import RunLoops
+
+/// The loan of a port, as the move to the borrower uses it.
+protocol PortLoan: AnyObject, Sendable {
+    /// The lender, for the borrower.
+    var components: [MachPort.Message.Component] { get throws(PortError) }
+    /// The port is about to move to the borrower.
+    func begin(in directory: RegistryDirectory) throws(PortError)
+    /// The port has not moved.
+    func stayed(in directory: RegistryDirectory)
+    /// The port is the borrower's.
+    func lend(_ messages: [LocalMessage], _ names: [RegisteredName])
+    /// The port is not being handed over.
+    func takeIfWanted()
+    /// The port is here for good.
+    func stays()
+}
+
+/// The owner's part of a port's move to another process, on a thread of its own.
+///
+/// All senders are told to wait, and report when the port has everything that they have sent. Then the port's messages go to
+/// the next owner, which takes the port in the registry. Only then does the port end here. Until then, any error lets it go
+/// on here, with the messages in their order.
+struct HandOver: ~Copyable {
+    private let port: MachPort
+    private let claimant: MachPort.SendRight
+    /// The loan of a port that is lent to the claimant; nil for a port that goes for good.
+    private let loan: (any PortLoan)?
+    private let deadline = MonotonicInstant.now + .seconds(10)
+
+    init(_ port: MachPort, to claimant: MachPort.SendRight, _ loan: (any PortLoan)?) {
+        (self.port, self.claimant, self.loan) = (port, claimant, loan)
+    }
+
+    private var receiver: Receiver { port.receiver }
+    private var number: UInt64 { receiver.id.number }
+    private var finishing: FinishingPorts { port.runtime.finishing }
+
+    func run() {
+        do throws(PortError) {
+            let answers = try MachPort(
+                queueLimit: 16, messageLimit: 64 << 10,
+                nameServer: PortNameServer(directory: receiver.exposure.directoryPath, runtime: port.runtime))
+            // The end of the claimant ends the wait for its answers.
+            claimant.onInvalidation { answers.invalidate() }
+            try send(.init(.begin, [.port(port.sendRight)] + lender(), replyPort: answers.sendRight))
+            guard let number = try next(answers, .ready).numbers.first else {
+                throw .unavailable(reason: "the process that claims \(port.identity) is of another kind")
+            }
+            let home = PortID(incarnation: claimant.channel.id.incarnation, number: number)
+            try move(to: home, answers)
+        } catch {
+            log.debug("\(port.identity) has not moved: \(error)")
+            try? send(.init(failed: error))
+        }
+    }
+
+    private func send(_ message: MachPort.Message) throws(PortError) {
+        try claimant.send(message, until: deadline)
+    }
+
+    /// The claimant's next answer.
+    private func next(_ answers: MachPort, _ step: MovingStep) throws(PortError) -> MachPort.Message {
+        let message = Message(try answers.receiver.receive(before: deadline))
+        if message.step == step { return message }
+        throw .unavailable(reason: message.text(ofComponent: 0) ?? "the process that claims it has refused it")
+    }
+
+    /// The lender of the port. An owner that has borrowed the port passes its lender on.
+    private func lender() throws(PortError) -> [Message.Component] {
+        if let loan { return try loan.components }
+        return (receiver.arrival?.lender as? PortBorrowing)?.components ?? []
+    }
+
+    private typealias Message = MachPort.Message
+
+    private func move(to home: PortID, _ answers: MachPort) throws(PortError) {
+        let (channel, id) = (receiver.channel, receiver.channel.publicID)
+        let directory = try receiver.exposure.directoryOfSocket()
+        try loan?.begin(in: directory)
+        do throws(PortError) {
+            try directory.beginMove(of: id, to: home)
+        } catch {
+            loan?.stayed(in: directory)
+            throw error
+        }
+        receiver.intake.pause()
+        channel.waitForOwnMove()
+        receiver.exposure.hide()
+        var messages: [LocalMessage] = []
+        do throws(PortError) {
+            try gather(&messages)
+            try hand(over: messages)
+            _ = try next(answers, .taken)
+        } catch {
+            if directory.endMove(of: id, at: receiver.id, to: home) {
+                loan?.stayed(in: directory)
+                stay(messages)
+                throw error
+            }
+        }
+        leave(to: home, in: directory.path, messages)
+    }
+
+    // MARK: Gathering
+
+    /// Takes what waits, and all that the senders have sent before they wait.
+    private func gather(_ messages: inout [LocalMessage]) throws(PortError) {
+        // A sender that has connected before the socket was hidden has watched the port before.
+        let isRead = Promise<Void>()
+        let control = port.runtime.control
+        try port.runtime.housekeeping.perform {
+            control.receiveAll()
+            isRead.set(())
+        }
+        finishing.begin(number, nil)
+        if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
+        while true {
+            messages += receiver.intake.takeAll()
+            // A sender that has come since makes another promise.
+            guard let areDone = finishing.areDone(number) else { throw .isInvalid(port: port.identity) }
+            if areDone.wait(until: .now + .milliseconds(2)) != nil, finishing.areDone(number)?.value != nil { break }
+            if deadline.hasPassed { throw .unavailable(reason: "some of its senders do not answer") }
+        }
+        try awaitSilentSenders(&messages)
+        receiver.intake.stopLanes()
+        repeat {
+            messages += receiver.intake.takeAll()
+            if !receiver.intake.hasUntakenInLanes { return }
+            usleep(500)
+        } while !deadline.hasPassed
+        throw .unavailable(reason: "a large message has not come")
+    }
+
+    /// The time of a process that does not answer, and that has no lane.
+    private static let patience = Duration.seconds(2)
+
+    /// A lane is ended for both sides at once, whether or not its sender answers. A process that does not answer, and has no
+    /// lane, may send by ZeroMQ.
+    private func awaitSilentSenders(_ messages: inout [LocalMessage]) throws(PortError) {
+        let limit = min(deadline, .now + Self.patience)
+        while true {
+            let silent = finishing.givenUp(number).subtracting(receiver.lanePeers)
+            if silent.isEmpty { return }
+            if limit.hasPassed {
+                // A process that can map lanes has most likely sent nothing, and only watches the port.
+                let one = silent.compactMap(port.runtime.control.existing).first {
+                    !$0.takesLanes || !port.runtime.control.takesLanes
+                }
+                guard let one else { return }
+                throw .unavailable(reason: "\(one.owner), which sends to it, does not answer")
+            }
+            usleep(2000)
+            messages += receiver.intake.takeAll()
+        }
+    }
+
+    private func hand(over messages: [LocalMessage]) throws(PortError) {
+        let own = MessageSender(pid: getpid(), uid: geteuid(), gid: getegid())
+        for message in messages { try send(try Message(waiting: message, own: own)) }
+        var names: [Message.Component] = []
+        for held in receiver.exposure.registeredNames {
+            names += [
+                .bytes(Array(held.directory.path.utf8)), .bytes(Array(held.name.utf8)),
+                .bytes([held.isService ? 1 : 0]),
+            ]
+        }
+        guard port.isValid else { throw .isInvalid(port: port.identity) }
+        try send(Message(.complete, [Message.bytes(of: [UInt64(messages.count)])] + names))
+    }
+
+    // MARK: The end
+
+    /// The port goes on here.
+    private func stay(_ messages: [LocalMessage]) {
+        finishing.remove(number)
+        guard port.isValid else {
+            for message in messages { ReceivedMessage.local(message).refuse() }
+            return
+        }
+        receiver.intake.takeAgain(with: messages)
+        receiver.exposure.show()
+        receiver.channel.stayHere()
+        for sender in port.runtime.control.watchers(of: number) { sender.send(.stayed(number)) }
+    }
+
+    /// The port is the claimant's.
+    private func leave(to home: PortID, in directory: String, _ messages: [LocalMessage]) {
+        // Before the channel tells the end of the claimant.
+        loan?.lend(messages, receiver.exposure.registeredNames)
+        port.runtime.channels.move(receiver.channel, to: home, in: directory)
+        receiver.leave()
+        finishing.remove(number)
+        messages.tellMoved()
+        log.debug("\(port.identity) has moved with \(messages.count) messages")
+    }
+}

@@ -1,0 +1,299 @@
+import RunLoopLocks
+import RunLoops
+
+extension MachPort {
+    /// A port that is given to another process, and comes back when that has ended: how a supervisor keeps the port of a
+    /// service that may crash.
+    ///
+    ///     func run(_ service: WorkerProcess, with port: MachPort) async throws -> MachPort {
+    ///         let loan = try MachPort.Loan(port)
+    ///         let message = MachPort.Message(id: 1, [.receiveRight(loan.receiveRight)])
+    ///         try await service.port.send(message, before: .now + .seconds(1))
+    ///         _ = try await service.waitForExit()
+    ///         return try await loan.takeBack(before: .now + .seconds(10))
+    ///     }
+    ///
+    /// The port comes back with its identity, its names, all rights to it, and the messages that the borrower had not taken.
+    /// Requests that it had taken, and not answered, throw ``PortError/unanswered(port:)``. It also comes back when the
+    /// borrower invalidates it. <doc:MovingPorts> says what may be lost.
+    ///
+    /// The corresponding Mach function is `mach_port_request_notification` with `MACH_NOTIFY_PORT_DESTROYED`. The lender has
+    /// to keep the loan: without it, the port ends with the borrower. Any thread may call all methods.
+    public final class Loan: PortLoan {
+        private enum Phase {
+            /// The port is here, and offered.
+            case offered
+            case lent(Lent)
+            /// The port is the caller's again, or it has ended.
+            case over
+        }
+
+        /// The loan, while the borrower has the port.
+        private struct Lent {
+            /// The messages that waited when the port was lent.
+            var messages: [LocalMessage]
+            let names: [RegisteredName]
+            /// The number of further messages, which the borrower has taken, and which were released.
+            var released = 0
+
+            /// Releases what the borrower has taken.
+            /// - Parameter taken: The borrower's count, which may be anything.
+            /// - Returns: What was released.
+            mutating func release(_ taken: Int) -> ArraySlice<LocalMessage> {
+                let count = min(max(taken - released, 0), messages.count)
+                let former = messages
+                messages.removeFirst(count)
+                released += count
+                return former[..<count]
+            }
+        }
+
+        private struct State {
+            var phase = Phase.offered
+            var lanes: [LentLane] = []
+            /// The number of lanes at which those that are over are looked for.
+            var mostLanes = 64
+            /// Whether somebody wants the port back that has not gone.
+            var isWanted = false
+
+            var isOffered: Bool { if case .offered = phase { true } else { false } }
+        }
+
+        /// The port before it was lent.
+        private let port: MachPort
+        /// Takes its place afterwards. Nobody takes from it until then.
+        let standby: MachPort
+        /// Takes the lanes that the borrower makes.
+        private let desk: MachPort
+        private let taken: TakenCount
+        private let state = Lock(State())
+        private let outcome = Promise<Result<MachPort, PortError>>()
+
+        /// The right for the borrower, which claims it as any other: see ``MachPort/ReceiveRight/claim(before:)``. Until then
+        /// the port goes on here.
+        public let receiveRight: ReceiveRight
+
+        /// Offers a port of this process. A port has one loan at a time.
+        /// - Throws: ``PortError``: `isInvalid`; `unavailable` when the port has another loan; `outOfDescriptors`, or an error
+        ///   of the directory; `transport` where the process may make no memory.
+        public init(_ port: MachPort) throws(PortError) {
+            let (receiver, runtime) = (port.receiver, port.runtime)
+            let offer = try PortOffer.of(port)
+            let names = PortNameServer(directory: receiver.exposure.directoryPath, runtime: runtime)
+            self.port = port
+            taken = try TakenCount()
+            receiveRight = ReceiveRight(offer: offer.right)
+            standby = try MachPort(PortLimits(of: receiver.channel.right), names, nil, of: port.id)
+            standby.receiver.intake.pause()
+            _ = try standby.receiver.exposure.directoryOfSocket()
+            desk = try MachPort(queueLimit: 1000, messageLimit: 64 << 10, nameServer: names)
+            try desk.handleOnHousekeeping { [weak self] message in self?.came(message) }
+            standby.receiver.makeArrival().wait(WeakStandby(self))
+            guard receiver.arrival?.lender == nil, offer.lend(self) else {
+                throw .unavailable(reason: "\(port.identity) is lent already")
+            }
+        }
+
+        deinit {
+            guard !Fork.isChild else { return }
+            if case .over = state.withLock({ $0.phase }) {} else { endLoan() }
+            desk.invalidate()
+        }
+
+        // MARK: Taking back
+
+        /// Gets the port: at once when nobody has claimed it, else when the borrower has ended or has invalidated it. Blocks
+        /// until then, at most until the deadline. The port has no handler, and its messages wait.
+        ///
+        /// A port that nobody has claimed yet cannot be claimed after the call. So a supervisor calls it when the service has
+        /// ended, not when it has just been started.
+        /// - Parameter deadline: The end of the wait; nil for no end.
+        /// - Throws: ``PortError``: `receiveTimedOut` at the deadline, when the borrower still has the port; `isInvalid` when
+        ///   the port has ended.
+        @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
+        public func takeBack(before deadline: ContinuousClock.Instant?) throws(PortError) -> MachPort {
+            takeOffered()
+            return try result(outcome.wait(until: MonotonicInstant(deadline)))
+        }
+
+        /// Gets the port, as the form that blocks does, and suspends the task until it has come. Throws also
+        /// `CancellationError`.
+        public nonisolated(nonsending) func takeBack(
+            before deadline: ContinuousClock.Instant?
+        ) async throws -> MachPort {
+            takeOffered()
+            let housekeeping = port.runtime.housekeeping
+            return try result(try await outcome.value(before: MonotonicInstant(deadline), on: housekeeping))
+        }
+
+        private func result(_ outcome: Result<MachPort, PortError>?) throws(PortError) -> MachPort {
+            guard let port = try outcome?.get() else { throw .receiveTimedOut(port: standby.identity) }
+            guard port.isValid else { throw .isInvalid(port: port.identity) }
+            return port
+        }
+
+        /// Takes the port that nobody has claimed. While it is being handed over, that is done afterwards.
+        private func takeOffered() {
+            state.withLock { $0.isWanted = true }
+            takeIfWanted()
+        }
+
+        /// The port is not being handed over.
+        func takeIfWanted() {
+            guard state.withLock({ $0.isOffered && $0.isWanted }), PortOffer.takeUnclaimed(port) else { return }
+            stays()
+        }
+
+        /// The port is here for good.
+        func stays() {
+            let isHere = state.withLock { state in
+                // The offer also ends when the port goes.
+                guard state.isOffered else { return false }
+                state.phase = .over
+                return true
+            }
+            guard isHere else { return }
+            standby.invalidate()
+            outcome.set(.success(port))
+        }
+
+        // MARK: Lending
+
+        /// The lender, for the borrower.
+        var components: [Message.Component] {
+            get throws(PortError) {
+                Message.components(standby.receiver.id, desk.sendRight) + [
+                    .descriptor(try MessageDescriptor(of: taken.memory))
+                ]
+            }
+        }
+
+        /// The port is about to move to the borrower.
+        func begin(in directory: RegistryDirectory) throws(PortError) {
+            taken.value = 0
+            try directory.beginLoan(of: port.id, by: standby.receiver.id)
+        }
+
+        /// The port has not moved.
+        func stayed(in directory: RegistryDirectory) {
+            directory.endLoan(of: port.id, by: standby.receiver.id)
+            state.withLock { $0.lanes = [] }
+        }
+
+        /// The port is the borrower's.
+        func lend(_ messages: [LocalMessage], _ names: [RegisteredName]) {
+            state.withLock { $0.phase = .lent(Lent(messages: messages, names: names)) }
+            if !messages.isEmpty { forgetTaken() }
+        }
+
+        /// The time between looks at what the borrower has taken.
+        private static let lookPeriod = Duration.seconds(1)
+
+        /// Releases the messages that the borrower has taken.
+        private func forgetTaken() {
+            let taken = taken.value
+            // Released after the lock.
+            let (former, goesOn) = state.withLock { state -> (ArraySlice<LocalMessage>, Bool) in
+                guard case .lent(var lent) = state.phase else { return ([], false) }
+                let former = lent.release(taken)
+                state.phase = .lent(lent)
+                return (former, !lent.messages.isEmpty)
+            }
+            withExtendedLifetime(former) {}
+            guard goesOn else { return }
+            port.runtime.housekeeping.perform(after: Self.lookPeriod) { [weak self] in self?.forgetTaken() }
+        }
+
+        // MARK: On the housekeeping thread
+
+        /// The borrower has made a lane.
+        private func came(_ message: Message) {
+            guard let lane = message.lane else {
+                return log.warning(
+                    "\(standby.identity) may lose messages: its lender has no descriptor left for a lane")
+            }
+            // Closed after the lock.
+            let former = state.withLock { state in
+                let former = state.lanes
+                state.lanes.append(lane)
+                if state.lanes.count > state.mostLanes {
+                    state.lanes.removeAll(where: \.isOver)
+                    state.mostLanes = max(64, 2 * state.lanes.count)
+                }
+                return former
+            }
+            withExtendedLifetime(former) {}
+        }
+
+        private func endLoan() {
+            (try? standby.receiver.exposure.directoryOfSocket())?.endLoan(of: port.id, by: standby.receiver.id)
+            standby.invalidate()
+        }
+
+        /// The borrower, or somebody after it, has given the port to this process in another way.
+        fileprivate func hasCome(as port: MachPort) {
+            state.withLock { $0.phase = .over }
+            endLoan()
+            outcome.set(.success(port))
+        }
+
+        fileprivate func comesBack() -> Bool {
+            // The borrower's last lanes come first.
+            for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
+            let (phase, lanes) = state.withLock { state in
+                let lanes = exchange(&state.lanes, with: [])
+                guard case .lent = state.phase else { return (Phase.over, lanes) }
+                return (exchange(&state.phase, with: .over), lanes)
+            }
+            let receiver = standby.receiver
+            guard case .lent(var lent) = phase, let directory = try? receiver.exposure.directoryOfSocket(),
+                directory.takeBack(port.id, at: receiver.id)
+            else {
+                outcome.set(.failure(.isInvalid(port: standby.identity)))
+                return false
+            }
+            _ = lent.release(taken.value)
+            let messages = lent.messages + lanes.flatMap { rest(of: $0) }
+            for held in lent.names { take(held) }
+            port.runtime.channels.moveHere(receiver.channel)
+            receiver.intake.takeAgain(with: messages, haveCome: true)
+            receiver.arrival?.came(with: messages)
+            for peer in port.runtime.control.watchers(of: receiver.id.number) { peer.send(.stayed(receiver.id.number)) }
+            log.debug("\(standby.identity) has come back with \(messages.count) messages")
+            outcome.set(.success(standby))
+            return true
+        }
+
+        /// The messages that the borrower has not taken from a lane.
+        private func rest(of lent: LentLane) -> [LocalMessage] {
+            guard let lane = lent.left(standby.messageLimit) else {
+                log.warning(
+                    "\(standby.identity) has lost what waited in a lane of \(ProcessIdentity(pid: lent.sender.pid))")
+                return []
+            }
+            return standby.receiver.intake.messages(leftIn: lane)
+        }
+
+        private func take(_ held: RegisteredName) {
+            let exposure = standby.receiver.exposure
+            do throws(PortError) {
+                try held.directory.take(held.name, with: exposure, isService: held.isService)
+                held.directory.removeFormerEntries(held.name, of: exposure)
+            } catch {
+                log.error("\(standby.identity) has lost its name \(held.name.quoted) with its borrower: \(error)")
+            }
+        }
+    }
+}
+
+/// The loan of a port that waits, as the port knows it.
+private final class WeakStandby: StandbyPort {
+    private let loan: Weak<MachPort.Loan>
+
+    init(_ loan: MachPort.Loan) { self.loan = Weak(loan) }
+
+    func comesBack() -> Bool { loan.object?.comesBack() ?? false }
+    func hasCome(as port: any AnyObject & Sendable) {
+        if let port = port as? MachPort { loan.object?.hasCome(as: port) }
+    }
+}

@@ -1,0 +1,127 @@
+import RunLoopLocks
+import RunLoops
+
+/// A port of this process that another one may claim. It takes the claims at a port of its own. The two keep each other
+/// until one of the claims has succeeded, or the port ends.
+final class PortOffer: Sendable {
+    private let port: MachPort
+    private let claims: MachPort
+    /// Whether the port is being handed over.
+    private let isBusy = Lock(false)
+
+    private struct Lending {
+        weak var loan: (any PortLoan)?
+    }
+
+    /// The loan of a port that is lent.
+    private let lending = Lock(Lending())
+
+    var right: MachPort.SendRight { claims.sendRight }
+
+    /// The offer of a port of this process.
+    static func of(_ port: MachPort) throws(PortError) -> PortOffer {
+        try Fork.check()
+        guard port.isValid else { throw .isInvalid(port: port.identity) }
+        let offer = try port.receiver.offer.withLock { (offer) throws(PortError) in
+            if let offer = offer as? PortOffer { return offer }
+            let made = try PortOffer(port)
+            offer = made
+            return made
+        }
+        // The port's end may have come before the offer, and would end it.
+        guard port.isValid else {
+            withdraw(port)
+            throw .isInvalid(port: port.identity)
+        }
+        return offer
+    }
+
+    private init(_ port: MachPort) throws(PortError) {
+        self.port = port
+        let names = PortNameServer(directory: port.receiver.exposure.directoryPath, runtime: port.runtime)
+        claims = try MachPort(queueLimit: 16, messageLimit: 64 << 10, nameServer: names)
+        try claims.handleOnHousekeeping { [weak self] message in self?.claimed(message) }
+        let offers = port.runtime.offers
+        offers.entries.withLock { $0[claims.id] = Weak(self) }
+        claims.onInvalidation { [id = claims.id] in _ = offers.entries.withLock { $0.removeValue(forKey: id) } }
+    }
+
+    deinit { claims.invalidate() }
+
+    /// Lends the port to its claimant.
+    /// - Returns: False when it has another loan.
+    func lend(_ loan: any PortLoan) -> Bool {
+        lending.withLock { lending in
+            guard lending.loan == nil else { return false }
+            lending.loan = loan
+            return true
+        }
+    }
+
+    private var loan: (any PortLoan)? { lending.withLock { $0.loan } }
+
+    /// Takes back a port of this process that was offered.
+    /// - Returns: False while it is being handed over.
+    static func takeUnclaimed(_ port: MachPort) -> Bool {
+        guard let offer = port.receiver.offer.withLock({ $0 }) as? PortOffer else { return true }
+        guard offer.begin() else { return false }
+        withdraw(port)
+        return true
+    }
+
+    /// Takes the port of an offer of this runtime; nil for an offer of another process.
+    static func takeOwn(_ right: MachPort.SendRight) throws(PortError) -> MachPort? {
+        try Fork.check()
+        guard right.channel.isLocal else { return nil }
+        let offers = try right.channel.retainedRuntime().offers
+        let offer = offers.entries.withLock { $0[right.id]?.object }
+        guard let offer, offer.port.isValid else { throw .isInvalid(port: right.identity) }
+        guard offer.begin() else { throw offer.busyError }
+        guard withdraw(offer.port) else { throw .isInvalid(port: right.identity) }
+        offer.loan?.stays()
+        return offer.port
+    }
+
+    /// Lets nobody claim the port any more. A claim that has begun goes on.
+    /// - Returns: Whether there was an offer.
+    @discardableResult
+    static func withdraw(_ port: MachPort) -> Bool { port.receiver.offer.withLock { $0.take() } != nil }
+
+    /// - Returns: False when the port is being handed over.
+    private func begin() -> Bool { !isBusy.withLock { exchange(&$0, with: true) } }
+
+    private var busyError: PortError {
+        .unavailable(reason: "\(port.identity) is being handed over to another process")
+    }
+
+    // MARK: On the housekeeping thread
+
+    private func claimed(_ message: MachPort.Message) {
+        guard message.step == .claim, let claimant = message.replyPort else { return }
+        guard begin() else { return refuse(claimant, busyError) }
+        do {
+            let thread = try RunLoopThread(name: "port moves") { [self] _ in
+                let loan = loan
+                HandOver(port, to: claimant, loan).run()
+                isBusy.withLock { $0 = false }
+                loan?.takeIfWanted()
+            }
+            thread.stop()
+        } catch {
+            isBusy.withLock { $0 = false }
+            refuse(claimant, PortError(error))
+        }
+    }
+
+    private func refuse(_ claimant: MachPort.SendRight, _ error: PortError) {
+        MachPort.Message(failed: error).post(to: claimant)
+    }
+}
+
+private final class PortOffers: Sendable {
+    let entries = Lock<[PortID: Weak<PortOffer>]>([:])
+}
+
+extension PortRuntime {
+    fileprivate var offers: PortOffers { attachment { PortOffers() } }
+}

@@ -1,0 +1,64 @@
+import RunLoopLocks
+
+/// The facts about a port that has come from another process, or will.
+final class PortArrival: Sendable {
+    private struct State {
+        /// The lender of a port that this process has borrowed.
+        var lender: (any PortLender)?
+        /// Waits for a port that was lent.
+        var standby: (any StandbyPort)?
+        /// The requests that have come with the port, for askers that do not know what has become of theirs, because the
+        /// former owner has ended.
+        var requests: Set<UInt64> = []
+        /// The questions of askers, as long as the port has not come; nil afterwards.
+        var questions: [(request: UInt64, answer: @Sendable (Bool) -> Void)]?
+    }
+
+    private let state = Lock(State())
+
+    // MARK: Lending
+
+    /// The lender that gets the port back when this process ends it; nil for a port that is not lent.
+    var lender: (any PortLender)? { state.withLock { $0.lender }.flatMap { $0.isThere ? $0 : nil } }
+
+    var standby: (any StandbyPort)? { state.withLock { $0.standby } }
+
+    func setLender(_ lender: (any PortLender)?) {
+        // Released after the lock.
+        let former = state.withLock { exchange(&$0.lender, with: lender) }
+        withExtendedLifetime(former) {}
+    }
+
+    /// Lets askers wait until the port has come.
+    func wait(_ standby: any StandbyPort) { state.withLock { ($0.standby, $0.questions) = (standby, []) } }
+
+    // MARK: Requests
+
+    /// The port has come with messages.
+    func came(with messages: [LocalMessage]) {
+        let questions = state.withLock { state in
+            state.requests.formUnion(messages.lazy.filter { $0.header.kind == .request }.map(\.header.request))
+            return state.questions.take() ?? []
+        }
+        for question in questions { ask(for: question.request, question.answer) }
+    }
+
+    /// Calls the closure with whether a request has come with the port, when the port has come.
+    func ask(for request: UInt64, _ answer: @escaping @Sendable (Bool) -> Void) {
+        let isThere = state.withLock { state -> Bool? in
+            guard state.questions != nil else { return state.requests.contains(request) }
+            state.questions?.append((request, answer))
+            return nil
+        }
+        if let isThere { answer(isThere) }
+    }
+}
+
+extension [LocalMessage] {
+    /// Tells the askers of the requests among the messages that those have gone with their port.
+    func tellMoved() {
+        for message in self where message.header.kind == .request {
+            message.replyRight?.tell(.requestMoved(message.header.request))
+        }
+    }
+}

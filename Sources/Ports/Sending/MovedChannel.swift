@@ -1,0 +1,176 @@
+import RunLoops
+import Synchronization
+import ZeroMQ
+
+// A channel to a port that moves to another process. Senders wait while it moves. Then the port has another channel, to
+// which this one leads.
+
+extension SendChannel {
+    /// The channel to the port's present home, as far as this process knows.
+    var latest: SendChannel {
+        guard hasMoved.load(ordering: .acquiring), let next = successor.withLock({ $0 }) else { return self }
+        guard next.hasMoved.load(ordering: .acquiring) else { return next }
+        let last = next.latest
+        // Released after the lock. It would not tell this one of the end any more.
+        let former = successor.withLock { exchange(&$0, with: last) }
+        if former !== last { _ = last.onEnd { [weak self] in self?.invalidated.set(()) } }
+        return last
+    }
+
+    /// The owner says that the port is about to move. Called on the housekeeping thread.
+    func waitForMove() {
+        let begins = state.withLock { $0.waitForMove(probingUntil: .now + Self.probingTime) }
+        if let begins { reportFinished(probes: begins) } else { tellFinished() }
+    }
+
+    /// The owner says that the port has not moved.
+    func stay() { state.withLock { $0.stay() }?.wake() }
+
+    /// Lets the senders to a port of this runtime wait, because it is about to move.
+    func waitForOwnMove() {
+        state.withLock { state in
+            _ = state.queue.waitForMove()
+            localQueue?.refuse()
+        }
+    }
+
+    /// The port of this runtime has not moved.
+    func stayHere() {
+        let waiters = state.withLock { state in
+            _ = state.queue.stay()
+            if state.bell != nil { localQueue?.open() }
+            return state.queue.waiters
+        }
+        for waiter in waiters { waiter.wake() }
+    }
+
+    /// The port has moved.
+    func move(to next: SendChannel) {
+        let waiters = state.withLock { state in
+            localQueue?.refuse()
+            let waiters = state.move()
+            // Under the lock, because a sender that finds the port moved goes on at the next channel.
+            if waiters != nil {
+                successor.withLock { $0 = next }
+                hasMoved.store(true, ordering: .releasing)
+            }
+            return waiters
+        }
+        guard let waiters else { return }
+        log.debug("\(identity) has moved to \(next.id.incarnation.shortDescription)")
+        channels.connections.remove(self)
+        // The next channel must not keep this one.
+        if next.onEnd({ [weak self] in self?.invalidated.set(()) }), isLocal || isWatched { next.watch() }
+        for waiter in waiters { waiter.wake() }
+    }
+
+    /// Calls the handler at the port's end, also when it is over, without asking its owner to report it.
+    /// - Returns: Whether the port had not ended.
+    private func onEnd(_ handler: @escaping @Sendable () -> Void) -> Bool {
+        invalidated.whenSet { handler() }
+        return invalidated.value == nil
+    }
+
+    /// The owner does not have the port any more: follows the port to its new home, or ends with it.
+    func leftOwner() {
+        if !hasMoved.load(ordering: .acquiring) { followOrEnd(ownerDied: false) }
+        channels.control.events?.leftOwner(id)
+    }
+
+    /// The owner has ended. The requests that it had taken have no answer.
+    func ownerDied() {
+        if hasMoved.load(ordering: .acquiring) {
+            channels.control.events?.channelBecameInvalid(id)
+        } else {
+            followOrEnd(ownerDied: true)
+        }
+    }
+
+    private func followOrEnd(ownerDied: Bool) {
+        do throws(PortError) {
+            switch try channels.control.events?.nextHome(of: publicID, after: id, in: path, ownerDied: ownerDied) {
+            case .lender(let home)? where home.incarnation == channels.incarnation:
+                // The port that comes back moves this channel.
+                if channels.control.events?.comesBack(home.number) != true { return invalidate() }
+            case .moved(let home)?, .lender(let home)?: channels.move(self, to: home, in: path)
+            case nil: return invalidate()
+            }
+            if ownerDied { channels.control.events?.channelBecameInvalid(id) }
+        } catch {
+            // No descriptor is left. The port may live.
+            channels.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
+                guard let self, isValid, !hasMoved.load(ordering: .acquiring) else { return }
+                followOrEnd(ownerDied: ownerDied)
+            }
+        }
+    }
+}
+
+// A message whose port has moved before it was sent.
+extension OutgoingMessage {
+    /// Makes the form of the message that the channel takes.
+    mutating func readdress(to channel: SendChannel) throws(PortError) {
+        if let request {
+            channel.channels.control.events?.received(.requestMoved(request), from: channel.channels.incarnation)
+        }
+        switch consume self {
+        case .local(let message, let descriptors):
+            if channel.isLocal {
+                self = .local(message, descriptors)
+                return
+            }
+            do throws(PortError) {
+                self = .frame(OutgoingFrame(try channel.frame(of: message), descriptors))
+            } catch {
+                self = .local(message, descriptors)
+                throw error
+            }
+        case .frame(let outgoing):
+            if channel.isLocal, let message = LocalMessage(outgoing, channel.channels) {
+                self = .local(message, outgoing.descriptors)
+            } else {
+                self = .frame(outgoing)
+            }
+        }
+    }
+
+    /// The number of a request; nil for another message.
+    private var request: UInt64? {
+        switch self {
+        case .local(let message, _): message.header.kind == .request ? message.header.request : nil
+        case .frame(let outgoing):
+            outgoing.frame.withUnsafeBytes { bytes in
+                (try? WireHeader(checking: bytes)).flatMap { $0.kind == .request ? $0.request : nil }
+            }
+        }
+    }
+}
+
+extension LocalMessage {
+    /// Reads a frame of this runtime.
+    init?(_ outgoing: borrowing OutgoingFrame, _ channels: ChannelTable) {
+        var descriptors = outgoing.descriptors?[...] ?? []
+        let made = outgoing.frame.withUnsafeBytes { bytes -> LocalMessage? in
+            guard let header = try? WireHeader(checking: bytes) else { return nil }
+            func channel(_ range: Range<Int>) -> SendChannel? {
+                let right = try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[range]))
+                return right.map { channels.channel(to: $0) }
+            }
+            var components: [Component] = []
+            header.forEachPart(in: bytes) { part in
+                switch part {
+                case .bytes(let range): components.append(.bytes(Array(bytes[range])))
+                case .right(let range): if let port = channel(range) { components.append(.port(port)) }
+                case .receiveRight(let range): if let port = channel(range) { components.append(.offer(port)) }
+                case .descriptor: if let next = descriptors.popFirst() { components.append(.descriptor(next)) }
+                }
+            }
+            let reply = header.replySize > 0 ? channel(header.replyOffset..<header.componentsOffset) : nil
+            return LocalMessage(
+                kind: header.kind, id: header.id, request: header.request, components: components, replyRight: reply,
+                size: UInt32(clamping: bytes.count))
+        }
+        guard let made else { return nil }
+        self = made
+    }
+}

@@ -1,0 +1,381 @@
+import Glibc
+import OwnThread
+import RunLoops
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Ports
+
+/// Ports that are lent, and come back with the messages in their lanes. Those that ZeroMQ has carried do not come back.
+@Suite(.ownThread, .enabled(if: Sandbox.hasLanes)) struct LoanTests {
+    let homes: Homes
+    let sandbox = Sandbox()
+
+    init() { homes = Homes(sandbox) }
+
+    /// A port of one runtime that another one has on loan.
+    private struct Lent {
+        let loan: MachPort.Loan
+        let port: MachPort
+        /// The right of a third runtime.
+        let sender: MachPort.SendRight
+    }
+
+    private func lend(
+        _ lanes: PortRuntime.Lanes = .whenPossible, waiting: ClosedRange<UInt32>? = nil, to borrower: PortRuntime
+    ) throws -> Lent {
+        let lender = homes.runtime()
+        let port = try MachPort(nameServer: lender.nameServer)
+        try lender.nameServer.register(port, name: "service")
+        let sender = try homes.right(to: port, in: homes.runtime(lanes))
+        if let waiting { try send(waiting, by: sender) }
+        let loan = try MachPort.Loan(port)
+        let right = try homes.received(loan.receiveRight, of: port, in: borrower)
+        return Lent(loan: loan, port: try right.claim(before: .patience), sender: sender)
+    }
+
+    private func send(_ ids: ClosedRange<UInt32>, by right: MachPort.SendRight) throws {
+        for id in ids { try right.send(MachPort.Message(id: id), before: .patience) }
+    }
+
+    private func ids(_ port: MachPort, _ count: Int) throws -> [UInt32] {
+        try (0..<count).map { _ in try port.receive(before: .patience).id }
+    }
+
+    @Test func `a port that its borrower ends comes back with what was not taken`() throws {
+        let lent = try lend(waiting: 1...10, to: homes.runtime())
+        try send(11...20, by: lent.sender)
+        #expect(try ids(lent.port, 4) == [1, 2, 3, 4])
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(port.id == lent.port.id)
+        #expect(try ids(port, 16) == Array(5...20))
+        try send(21...30, by: lent.sender)
+        #expect(try ids(port, 10) == Array(21...30))
+        #expect(lent.sender.isValid)
+        #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
+    }
+
+    @Test func `what the borrower has taken of the first messages, and of those in lanes, does not come back`() throws {
+        let lent = try lend(waiting: 1...10, to: homes.runtime())
+        try send(11...20, by: lent.sender)
+        #expect(try ids(lent.port, 14) == Array(1...14))
+        lent.port.invalidate()
+        #expect(try ids(try lent.loan.takeBack(before: .patience), 6) == Array(15...20))
+    }
+
+    @Test func `nobody has to claim a port that is taken back`() throws {
+        let lender = homes.runtime()
+        let port = try MachPort(nameServer: lender.nameServer)
+        let loan = try MachPort.Loan(port)
+        let right = try homes.received(loan.receiveRight, of: port, in: homes.runtime())
+        #expect(try loan.takeBack(before: .patience) === port)
+        #expect(port.isValid)
+        #expect(throws: PortError.self) { _ = try right.claim(before: .now + .seconds(60)) }
+        try port.sendRight.send(MachPort.Message(id: 3), before: .patience)
+        #expect(try ids(port, 1) == [3])
+        // Another loan is possible then.
+        let again = try MachPort.Loan(port)
+        port.invalidate()
+        #expect(errorKind { _ = try again.takeBack(before: .patience) } == "isInvalid")
+    }
+
+    @Test func `a port has one loan at a time`() throws {
+        let lent = try lend(to: homes.runtime())
+        #expect(errorKind { _ = try MachPort.Loan(lent.port) } == "unavailable")
+        #expect(
+            portError { _ = try lent.loan.takeBack(before: .now) } == .receiveTimedOut(port: lent.sender.identity))
+        let port = try MachPort(nameServer: homes.runtime().nameServer)
+        let loan = try MachPort.Loan(port)
+        #expect(errorKind { _ = try MachPort.Loan(port) } == "unavailable")
+        withExtendedLifetime(loan) {}
+    }
+
+    @Test func `a port is lent again and again, and keeps its order`() throws {
+        var lent = try lend(waiting: 1...5, to: homes.runtime())
+        var next: UInt32 = 1
+        for round in 1...10 as ClosedRange<UInt32> {
+            try send(5 * round + 1...5 * round + 5, by: lent.sender)
+            #expect(try ids(lent.port, 3) == Array(next..<next + 3))
+            next += 3
+            lent.port.invalidate()
+            let port = try lent.loan.takeBack(before: .patience)
+            let loan = try MachPort.Loan(port)
+            let right = try homes.received(loan.receiveRight, of: port, in: homes.runtime())
+            lent = Lent(loan: loan, port: try right.claim(before: .patience), sender: lent.sender)
+        }
+        #expect(try ids(lent.port, 55 - Int(next) + 1) == Array(next...55))
+        // The former borrowers live on, and have no file.
+        #expect(waitUntil { entries(of: sandbox.file("names/service"))?.count == 1 })
+        let folders = sandbox.files.filter { !$0.hasPrefix("names/") }
+        #expect(
+            waitUntil {
+                folders.flatMap { entries(of: sandbox.file($0)) ?? [] }.count { $0.hasSuffix(".service") } == 1
+            })
+    }
+
+    @Test func `a request that the borrower has taken has no answer, and another is answered by the lender`()
+        async throws
+    {
+        let lender = homes.runtime()
+        let port = try MachPort(nameServer: lender.nameServer)
+        try lender.nameServer.register(port, name: "service")
+        let borrower = homes.runtime()
+        let loan = try MachPort.Loan(port)
+        let right = try homes.received(loan.receiveRight, of: port, in: borrower)
+        let kept = Shared<[MessagePortRequest]>([])
+        let server = try await LocalMessagePort(claiming: right, nameServer: borrower.nameServer, before: .patience) {
+            request in
+            kept.withLock { $0.append(request) }
+        }
+        let loop = try await RunLoopThread()
+        defer { loop.stop() }
+        try server.schedule(in: loop.loop)
+        let remote = try await RemoteMessagePort(name: "service", nameServer: homes.runtime().nameServer)
+        async let one = outcome { try await remote.request(id: 1, [1], timeout: .seconds(60)) }
+        #expect(await waitUntil { kept.withLock { $0.count } == 1 })
+        server.remove(from: loop.loop)
+        async let two = outcome { try await remote.request(id: 2, [2], timeout: .seconds(60)) }
+        #expect(await waitUntil { server.port.receiver.intake.look().isEmpty == false })
+        server.invalidate()
+        let back = try await loan.takeBack(before: .patience)
+        #expect(back.isValid)
+        let again = try MachPort.Loan(back)
+        let next = try homes.received(again.receiveRight, of: back, in: homes.runtime())
+        let successor = try await LocalMessagePort(
+            claiming: next, nameServer: homes.runtime().nameServer, before: .patience
+        ) { try? $0.replyRight?.reply(with: [22]) }
+        try successor.schedule(in: loop.loop)
+        #expect(await two == "[22]")
+        #expect(try await remote.request(id: 3, timeout: .seconds(60)) == [22])
+        // The borrower lives, and might still answer.
+        kept.withLock { $0 = [] }
+        #expect(await one == "unanswered")
+        withExtendedLifetime((successor, again)) {}
+    }
+
+    private nonisolated(nonsending) func outcome(_ ask: () async throws -> [UInt8]?) async -> String {
+        do { return "\(try await ask() ?? [])" } catch { return errorKind { throw error } }
+    }
+
+    @Test func `a lender's own senders follow, too`() throws {
+        let lender = homes.runtime()
+        let port = try MachPort(nameServer: lender.nameServer)
+        let own = port.sendRight
+        try send(1...2, by: own)
+        let loan = try MachPort.Loan(port)
+        let lent = try homes.received(loan.receiveRight, of: port, in: homes.runtime()).claim(before: .patience)
+        try send(3...4, by: own)
+        #expect(try ids(lent, 1) == [1])
+        lent.invalidate()
+        let back = try loan.takeBack(before: .patience)
+        try send(5...6, by: own)
+        #expect(try ids(back, 5) == Array(2...6))
+    }
+
+    @Test func `a port that has moved on comes back from its last owner`() throws {
+        let lent = try lend(to: homes.runtime())
+        let moved = try homes.received(lent.port, in: homes.runtime()).claim(before: .patience)
+        try send(1...4, by: lent.sender)
+        #expect(try ids(moved, 1) == [1])
+        moved.invalidate()
+        #expect(try ids(try lent.loan.takeBack(before: .patience), 3) == [2, 3, 4])
+    }
+
+    @Test func `a lender that claims its port has it, and nobody waits for it any more`() throws {
+        let lent = try lend(to: homes.runtime())
+        try send(1...2, by: lent.sender)
+        let lender = try #require(lent.loan.receiveRight.offer.channel.retainedRuntime() as PortRuntime?)
+        let claimed = try homes.received(lent.port, in: lender).claim(before: .patience)
+        #expect(try lent.loan.takeBack(before: .patience) === claimed)
+        #expect(try ids(claimed, 2) == [1, 2])
+        claimed.invalidate()
+        #expect(waitUntil { !lent.sender.isValid })
+    }
+
+    @Test func `without its lender a port ends with its borrower`() throws {
+        var lent: Lent? = try lend(to: homes.runtime())
+        let (port, sender) = try (#require(lent?.port), #require(lent?.sender))
+        sender.onInvalidation {}
+        lent = nil
+        try send(1...2, by: sender)
+        #expect(try ids(port, 2) == [1, 2])
+        port.invalidate()
+        #expect(waitUntil { !sender.isValid })
+        #expect(errorKind { _ = try homes.runtime().nameServer.port(forName: "service") } == "nameNotFound")
+    }
+
+    @Test func `messages with rights and bytes of any size wait in lanes, and come back`() throws {
+        let lent = try lend(to: homes.runtime())
+        let reply = try MachPort(nameServer: try lent.sender.channel.retainedRuntime().nameServer)
+        try lent.sender.send(
+            MachPort.Message(id: 1, [.bytes([UInt8](repeating: 7, count: 1 << 20)), .port(reply.sendRight)]),
+            before: .patience)
+        lent.port.invalidate()
+        let message = try lent.loan.takeBack(before: .patience).receive(before: .patience)
+        #expect(message.withBytes { $0.byteCount } == 1 << 20)
+        try #require(message.port(ofComponent: 1)).send(MachPort.Message(id: 6), before: .patience)
+        #expect(try reply.receive(before: .patience).id == 6)
+        #expect(message.sender?.pid == getpid())
+    }
+
+    @Test func `descriptors do not come back, and are told as lost`() throws {
+        let lent = try lend(to: homes.runtime())
+        let pipe = SentPipe()
+        try lent.sender.send(MachPort.Message(id: 1, [.descriptor(pipe.descriptor), .bytes([5])]), before: .patience)
+        lent.port.invalidate()
+        let message = try lent.loan.takeBack(before: .patience).receive(before: .patience)
+        #expect(message.components.last == .bytes([5]))
+        let descriptor = try #require(message.descriptor(ofComponent: 0))
+        #expect(portError { _ = try descriptor.number } == .descriptorLost)
+    }
+
+    // MARK: Hostile borrowers
+
+    /// Claims a port as no borrower of this library does.
+    @Test func `a borrower that hands over anything but lanes gets no more than the port`() throws {
+        let (lender, borrower) = (homes.runtime(), homes.runtime())
+        let port = try MachPort(nameServer: lender.nameServer)
+        let sender = try homes.right(to: port, in: homes.runtime())
+        try send(1...5, by: sender)
+        let loan = try MachPort.Loan(port)
+        let right = try homes.received(loan.receiveRight, of: port, in: borrower)
+        let parts = try MachPort(nameServer: borrower.nameServer)
+        try right.offer.send(MachPort.Message(.claim, replyPort: parts.sendRight), before: .patience)
+        let begin = try parts.receive(before: .patience)
+        let (desk, answers) = (try #require(begin.port(ofComponent: 2)), try #require(begin.replyPort))
+        let taken = try TakenCount(try #require(begin.descriptor(ofComponent: 3)))
+
+        let one = MessageSender(pid: 1, uid: geteuid(), gid: getegid())
+        var pipe: [Int32] = [-1, -1]
+        #expect(Glibc.pipe(&pipe) == 0)
+        for descriptor in [open("/", O_RDONLY), open("/dev/full", O_RDWR), pipe[0], pipe[1]] {
+            let lane = MachPort.Message(lane: MessageDescriptor(owning: descriptor), of: .random(), one)
+            try desk.send(lane, before: .patience)
+        }
+        // A lane whose words are no lane's.
+        let (descriptor, memory) = try #require(LaneMemory.make())
+        memory.head.pointee.store(.max, ordering: .relaxed)
+        memory.tail.pointee.store(.max, ordering: .relaxed)
+        let copy = try MessageDescriptor(duplicating: descriptor.number)
+        try desk.send(MachPort.Message(lane: copy, of: .random(), one), before: .patience)
+        try desk.send(MachPort.Message(.lane), before: .patience)
+        try desk.send(MachPort.Message(id: 99), before: .patience)
+
+        let home = PortID(incarnation: borrower.channels.incarnation, number: 77)
+        try answers.send(MachPort.Message(.ready, [MachPort.Message.bytes(of: [home.number])]), before: .patience)
+        for _ in 0..<5 { #expect(try parts.receive(before: .patience).step == .message) }
+        #expect(try parts.receive(before: .patience).step == .complete)
+        taken.value = .max
+        #expect(try port.receiver.exposure.directoryOfSocket().commitMove(of: port.id, to: home))
+        try answers.send(MachPort.Message(.taken), before: .patience)
+
+        let back = try loan.takeBack(before: .patience)
+        try send(6...8, by: sender)
+        let last = try ids(back, 3)
+        #expect(last == [6, 7, 8])
+        memory.unmap()
+    }
+
+    // MARK: Processes
+
+    @Test func `each request at a process that is killed ends once`() async throws {
+        let desk = try Desk(sandbox)
+        defer { desk.port.invalidate() }
+        let lender = homes.runtime()
+        let port = try MachPort(nameServer: lender.nameServer)
+        try lender.nameServer.register(port, name: "service")
+        let loan = try MachPort.Loan(port)
+        let child = Child("borrow", in: sandbox)
+        let inbox = try #require(try await desk.port.receive(before: .patience).replyPort)
+        try await inbox.send(MachPort.Message(id: 1, [.receiveRight(loan.receiveRight)]), before: .patience)
+        let askers = homes.runtime()
+        let remote = try await RemoteMessagePort(name: "service", nameServer: askers.nameServer)
+        async let one = outcome { try await remote.request(id: 1, [1], timeout: .seconds(60)) }
+        #expect(try await desk.port.receive(before: .patience).id == 1)
+        let others = (2...20 as ClosedRange<UInt32>).map { id in
+            Task { await outcome { try await remote.request(id: id, [2], timeout: .seconds(60)) } }
+        }
+        // Some may have gone to the lender before.
+        #expect(await waitUntil { askers.channels.sentCount == 20 })
+        child.kill()
+        let back = try await loan.takeBack(before: .patience)
+        let runtime = homes.runtime()
+        let again = try MachPort.Loan(back)
+        let next = try homes.received(again.receiveRight, of: back, in: runtime)
+        let successor = try await LocalMessagePort(claiming: next, nameServer: runtime.nameServer, before: .patience) {
+            try? $0.replyRight?.reply(with: [22])
+        }
+        let loop = try await RunLoopThread()
+        defer { loop.stop() }
+        try successor.schedule(in: loop.loop)
+        #expect(await one == "unanswered")
+        var outcomes: [String] = []
+        for other in others { outcomes.append(await other.value) }
+        #expect(outcomes == [String](repeating: "[22]", count: 19))
+        withExtendedLifetime((successor, again)) {}
+    }
+
+    /// The borrower is killed under load again and again. Nothing is lost but the message in its hand.
+    @Test(arguments: [true, false])
+    func `a port comes back from a process that is killed`(_ waits: Bool) throws {
+        let desk = try Desk(sandbox, queueLimit: 10_000)
+        defer { desk.port.invalidate() }
+        let lender = homes.runtime()
+        var port = try MachPort(queueLimit: 50, nameServer: lender.nameServer)
+        try lender.nameServer.register(port, name: "service")
+        let right = try homes.runtime().nameServer.port(forName: "service")
+        let got = Shared<[Int]>([])
+        let taker: MachPort.Handler = { message in
+            let number = message.withBytes { $0.withUnsafeBytes { $0.loadUnaligned(as: Int.self) } } ?? -1
+            if message.id == 100 { got.withLock { $0.append(number) } }
+        }
+        let collector = try RunLoopThread()
+        defer { collector.stop() }
+        let (isOver, sent) = (Shared(false), Shared(0))
+        let thread = try RunLoopThread { _ in
+            while !isOver.withLock({ $0 }) {
+                let number = sent.withLock { $0 }
+                let message = MachPort.Message(id: 0, bytes: withUnsafeBytes(of: number) { Array($0) })
+                do { try right.send(message, before: .patience) } catch { return log.error("\(error)") }
+                sent.withLock { $0 += 1 }
+                if !waits, number % 16 == 0 { usleep(200) }
+            }
+        }
+        var generator = SplitMix64(seed: waits ? 1 : 2)
+        let rounds = Scale.count(6, long: 200)
+        for _ in 0..<rounds {
+            let child = Child("hold-port", in: sandbox)
+            let inbox = try desk.report()
+            desk.port.setHandler(taker)
+            try desk.port.schedule(in: collector.loop)
+            let loan = try MachPort.Loan(port)
+            try inbox.send(MachPort.Message(id: 1, [.receiveRight(loan.receiveRight)]), before: .patience)
+            let before = got.withLock { $0.count }
+            #expect(waitUntil { got.withLock { $0.count } > before + 20 })
+            usleep(UInt32(generator.next() % 30_000))
+            child.kill()
+            port = try loan.takeBack(before: .patience)
+            // The borrower's reports come before those of the next one.
+            #expect(waitUntil { desk.port.receiver.intake.look().isEmpty })
+            desk.port.remove(from: collector.loop)
+            desk.port.setHandler(nil)
+        }
+        isOver.withLock { $0 = true }
+        port.setHandler { message in
+            let number = message.withBytes { $0.withUnsafeBytes { $0.loadUnaligned(as: Int.self) } } ?? -1
+            got.withLock { $0.append(number) }
+        }
+        try port.schedule(in: collector.loop)
+        thread.stop()
+        thread.join()
+        #expect(waitUntil { got.withLock { $0.last } == sent.withLock { $0 - 1 } })
+        let all = got.withLock { $0 }
+        let faults = zip(all, all.dropFirst()).filter { $1 != $0 + 1 }
+        let lost = faults.reduce(0) { $0 + $1.1 - $1.0 - 1 }
+        Scale.show("\(rounds) borrowers killed: \(lost) messages lost in their hands, of \(all.count)")
+        #expect(faults.allSatisfy { $0.1 == $0.0 + 2 }, "\(faults.prefix(5))")
+        #expect(lost <= rounds)
+    }
+}

@@ -1,0 +1,368 @@
+import Glibc
+import OwnThread
+import RunLoops
+import TestSupport
+import Testing
+
+@testable import Ports
+
+/// Ports that move from one runtime to another.
+@Suite(.ownThread) struct MovingPortTests {
+    let homes: Homes
+    let sandbox = Sandbox()
+
+    init() { homes = Homes(sandbox) }
+
+    private func runtime(_ lanes: PortRuntime.Lanes = .whenPossible) -> PortRuntime { homes.runtime(lanes) }
+
+    private func lanes(_ way: Way) -> PortRuntime.Lanes { way == .zeroMQ ? .never : .whenPossible }
+
+    private func right(to port: MachPort, in runtime: PortRuntime) throws -> MachPort.SendRight {
+        try homes.right(to: port, in: runtime)
+    }
+
+    /// Moves a port.
+    private func move(_ port: MachPort, to runtime: PortRuntime) throws -> MachPort {
+        try homes.received(port, in: runtime).claim(before: .patience)
+    }
+
+    private func ids(_ port: MachPort, _ count: Int) throws -> [UInt32] {
+        try (0..<count).map { _ in try port.receive(before: .patience).id }
+    }
+
+    @Test func `nobody takes from a port that moves, also when somebody has looked into its queue`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        try port.sendRight.send(MachPort.Message(id: 1), before: .patience)
+        let intake = port.receiver.intake
+        intake.pause()
+        // As for a question about the port.
+        #expect(!intake.look().isEmpty)
+        #expect(!intake.hasKnownMore)
+        intake.takeAgain(with: [])
+        #expect(try ids(port, 1) == [1])
+    }
+
+    @Test func `a right tells the end of a port that has moved twice`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        let sender = try right(to: port, in: runtime())
+        let second = try move(port, to: runtime())
+        try sender.send(MachPort.Message(id: 1), before: .patience)
+        #expect(try ids(second, 1) == [1])
+        let isTold = Shared(false)
+        sender.onInvalidation { isTold.withLock { $0 = true } }
+        let third = try move(second, to: runtime())
+        for id in 2...3 as ClosedRange<UInt32> { try sender.send(MachPort.Message(id: id), before: .patience) }
+        #expect(try ids(third, 2) == [2, 3])
+        third.invalidate()
+        #expect(waitUntil { isTold.withLock { $0 } })
+    }
+
+    @Test func `a port that is nowhere but at a former home has ended`() throws {
+        let (channels, path) = (runtime().channels, sandbox.path)
+        let homes = (1...3).map { PortID(incarnation: .random(), number: $0) }
+        var right = try PortLimits().right(homes[0])
+        right.path = path
+        let first = channels.channel(to: right)
+        channels.move(first, to: homes[1], in: path)
+        let second = first.latest
+        channels.move(second, to: homes[2], in: path)
+        let last = first.latest
+        #expect(last.id == homes[2])
+        channels.move(last, to: homes[1], in: path)
+        #expect(!last.isValid)
+        #expect(first.latest === last)
+        #expect(first.invalidated.value != nil)
+    }
+
+    @Test func `nobody gets a port that its owner has ended in the midst of a move`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        let directory = try port.receiver.exposure.directoryOfSocket()
+        let home = PortID(incarnation: runtime().channels.incarnation, number: 7)
+        try directory.beginMove(of: port.id, to: home)
+        port.receiver.exposure.hide()
+        port.invalidate()
+        #expect(!directory.commitMove(of: port.id, to: home))
+    }
+
+    @Test(arguments: Way.allCases)
+    func `a port moves with what waits, and its senders follow`(_ way: Way) throws {
+        let owner = runtime(lanes(way))
+        let port = try MachPort(nameServer: owner.nameServer)
+        let sender = way == .thread ? port.sendRight : try right(to: port, in: runtime(lanes(way)))
+        for id in 1...10 { try sender.send(MachPort.Message(id: UInt32(id)), before: .patience) }
+        let moved = try move(port, to: runtime())
+        #expect(moved.id == port.id)
+        #expect(moved.sendRight == sender)
+        #expect(waitUntil { !port.isValid })
+        for id in 11...20 { try sender.send(MachPort.Message(id: UInt32(id)), before: .patience) }
+        #expect(try ids(moved, 20) == Array(1...20))
+        try port.sendRight.send(MachPort.Message(id: 21), before: .patience)
+        #expect(try moved.receive(before: .patience).id == 21)
+        #expect(sender.isValid)
+    }
+
+    @Test func `what a waiting message has comes with it`() throws {
+        let (owner, other) = (runtime(), runtime())
+        let port = try MachPort(nameServer: owner.nameServer)
+        let reply = try MachPort(nameServer: other.nameServer)
+        let sender = try right(to: port, in: other)
+        let pipe = SentPipe()
+        try sender.send(
+            MachPort.Message(
+                id: 5, [.bytes([1, 2, 3]), .port(reply.sendRight), .descriptor(pipe.descriptor), .bytes([])],
+                replyPort: reply.sendRight), before: .patience)
+        let moved = try move(port, to: runtime())
+        let message = try moved.receive(before: .patience)
+        #expect(message.components.count == 4)
+        #expect(message.components.first == .bytes([1, 2, 3]))
+        #expect(message.port(ofComponent: 1) == reply.sendRight)
+        let descriptor = try #require(message.descriptor(ofComponent: 2))
+        #expect(SentPipe.inode(of: try descriptor.number) == pipe.inode)
+        #expect(message.sender?.pid == getpid())
+        try #require(message.replyPort).send(MachPort.Message(id: 6), before: .patience)
+        #expect(try reply.receive(before: .patience).id == 6)
+    }
+
+    @Test func `a port that stays has its descriptors, and one that has not come keeps no port from moving`() throws {
+        let (pipe, own) = (SentPipe(), MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()))
+        let message = LocalMessage(
+            kind: .request, id: 3, request: 4,
+            components: [
+                .descriptor(MessageDescriptor(missing: .descriptorLost)), .descriptor(pipe.descriptor), .bytes([1]),
+            ], replyRight: nil, size: 60)
+        let sent = try MachPort.Message(waiting: message, own: own)
+        let waiting = try #require(sent.waiting)
+        #expect(waiting.header == message.header)
+        #expect(waiting.sender == own)
+        #expect(portError { _ = try waiting.descriptor(ofComponent: 0)?.number } == .descriptorLost)
+        #expect(try waiting.descriptor(ofComponent: 1).map { SentPipe.inode(of: try $0.number) } == pipe.inode)
+        #expect(SentPipe.inode(of: try pipe.descriptor.number) == pipe.inode)
+    }
+
+    @Test func `a name goes with its port`() throws {
+        let (first, second, third) = (runtime(), runtime(), runtime())
+        let port = try MachPort(nameServer: first.nameServer)
+        try first.nameServer.register(port, name: "clock")
+        let moved = try move(port, to: second)
+        let found = try third.nameServer.port(forName: "clock")
+        #expect(found == moved.sendRight)
+        try found.send(MachPort.Message(id: 3), before: .patience)
+        #expect(try moved.receive(before: .patience).id == 3)
+        let other = try MachPort(nameServer: third.nameServer)
+        #expect(errorKind { try third.nameServer.register(other, name: "clock") } == "nameInUse")
+        #expect(try third.nameServer.registrations().filter { $0.name == "clock" }.count == 1)
+        moved.invalidate()
+        #expect(waitUntil { !found.isValid })
+        try third.nameServer.register(other, name: "clock")
+    }
+
+    @Test func `rights notice the end of the port, not its move`() throws {
+        let (first, second, third) = (runtime(), runtime(), runtime())
+        let port = try MachPort(nameServer: first.nameServer)
+        let right = try right(to: port, in: third)
+        let (ends, leaves) = (Shared(0), Shared(0))
+        right.onInvalidation { ends.withLock { $0 += 1 } }
+        port.sendRight.onInvalidation { ends.withLock { $0 += 1 } }
+        port.onInvalidation { leaves.withLock { $0 += 1 } }
+        let moved = try move(port, to: second)
+        #expect(waitUntil { leaves.withLock { $0 } == 1 })
+        #expect(ends.withLock { $0 } == 0)
+        moved.invalidate()
+        #expect(waitUntil { ends.withLock { $0 } == 2 })
+        #expect(errorKind { try right.send(MachPort.Message(), before: .patience) } == "isInvalid")
+    }
+
+    @Test func `a port moves on, and back`() throws {
+        let homes = [runtime(), runtime(), runtime()]
+        let port = try MachPort(nameServer: homes[0].nameServer)
+        try homes[0].nameServer.register(port, name: "clock")
+        let senders = try homes.map { try right(to: port, in: $0) } + [try right(to: port, in: runtime())]
+        var current = port
+        for step in 1...6 {
+            current = try move(current, to: homes[step % 3])
+            for (index, sender) in senders.enumerated() {
+                try sender.send(MachPort.Message(id: UInt32(index)), before: .patience)
+                #expect(try current.receive(before: .patience).id == UInt32(index))
+            }
+        }
+        #expect(current.id == port.id)
+        #expect(try runtime().nameServer.port(forName: "clock") == current.sendRight)
+    }
+
+    @Test func `a sender that waits for room goes on at the new home`() throws {
+        let (first, second, third) = (runtime(), runtime(), runtime())
+        let port = try MachPort(queueLimit: 4, nameServer: first.nameServer)
+        let right = try right(to: port, in: third)
+        let sent = Shared(0)
+        let thread = try RunLoopThread { _ in
+            for id in 0..<50 {
+                try? right.send(MachPort.Message(id: UInt32(id)), before: .patience)
+                sent.withLock { $0 += 1 }
+            }
+        }
+        defer { thread.stop() }
+        #expect(waitUntil { sent.withLock { $0 } >= 4 })
+        let moved = try move(port, to: second)
+        #expect(try ids(moved, 50) == Array(0..<50))
+    }
+
+    @Test func `waiting requests are answered by the new owner, and taken ones by the old`() async throws {
+        let (first, second, third) = (runtime(), runtime(), runtime())
+        let taken = Shared<[MessagePortRequest]>([])
+        let server = try LocalMessagePort(name: "store", nameServer: first.nameServer) { request in
+            taken.withLock { $0.append(request) }
+        }
+        let loop = try await RunLoopThread()
+        defer { loop.stop() }
+        try server.schedule(in: loop.loop)
+        let remote = try await RemoteMessagePort(name: "store", nameServer: third.nameServer)
+        async let one = remote.request(id: 1, [1], timeout: .seconds(60))
+        #expect(await waitUntil { taken.withLock { $0.count } == 1 })
+        server.remove(from: loop.loop)
+        async let two = remote.request(id: 2, [2], timeout: .seconds(60))
+        #expect(await waitUntil { server.port.receiver.intake.look().isEmpty == false })
+        let inbox = try MachPort(nameServer: second.nameServer)
+        try second.nameServer.register(inbox, name: "successor")
+        let way = try await first.nameServer.port(forName: "successor")
+        async let isDone = server.handOver(to: way, id: 9, before: .patience)
+        let message = try await inbox.receive(before: .patience)
+        let right = try #require(message.receiveRight(ofComponent: 0))
+        let successor = try await LocalMessagePort(claiming: right, nameServer: second.nameServer, before: .patience) {
+            try? $0.replyRight?.reply(with: [22])
+        }
+        #expect(successor.name == "store")
+        try successor.schedule(in: loop.loop)
+        #expect(try await two == [22])
+        try taken.withLock { $0 }[0].replyRight?.reply(with: [11])
+        #expect(try await one == [11])
+        taken.withLock { $0 = [] }
+        #expect(try await isDone)
+        #expect(try await remote.request(id: 3, timeout: .seconds(60)) == [22])
+        withExtendedLifetime(successor) {}
+    }
+
+    @Test func `handlers that run when the port goes reply, and so do those that wait for their turn`() async throws {
+        let (first, second, third) = (runtime(), runtime(), runtime())
+        let server = try LocalMessagePort(name: "store", nameServer: first.nameServer)
+        // The second request is taken before there is a handler for it.
+        let lane = RequestLane("slow", atMost: 1)
+        for id in 1...2 as ClosedRange<UInt32> { server.setKind(RequestKind(name: "Slow", lane: lane), ofRequests: id) }
+        let (begun, goesOn) = (Shared(0), Promise<Void>())
+        let serving = Task {
+            try await server.serveMessages(atMost: 10) { request in
+                begun.withLock { $0 += 1 }
+                _ = try await goesOn.value(before: .distantFuture, on: first.housekeeping)
+                return request.message
+            }
+        }
+        let remote = try await RemoteMessagePort(name: "store", nameServer: third.nameServer)
+        async let one = remote.request(id: 1, [1], timeout: .seconds(60))
+        #expect(await waitUntil { begun.withLock { $0 } == 1 })
+        async let two = remote.request(id: 2, [2], timeout: .seconds(60))
+        #expect(await waitUntil { server.port.receiver.intake.totals.taken == 2 })
+        let inbox = try MachPort(nameServer: second.nameServer)
+        try second.nameServer.register(inbox, name: "successor")
+        let way = try await first.nameServer.port(forName: "successor")
+        async let isDone = server.handOver(to: way, before: .patience)
+        let right = try #require(try await inbox.receive(before: .patience).receiveRight(ofComponent: 0))
+        let successor = try await LocalMessagePort(claiming: right, nameServer: second.nameServer, before: .patience)
+        #expect(await waitUntil { !server.isValid })
+        goesOn.set(())
+        #expect(try await one == [1])
+        #expect(try await two == [2])
+        #expect(try await isDone)
+        try await serving.value
+        withExtendedLifetime(successor) {}
+    }
+
+    @Test func `inside a runtime the port itself is handed over`() throws {
+        let runtime = runtime()
+        let (port, inbox) = (try MachPort(nameServer: runtime.nameServer), try MachPort(nameServer: runtime.nameServer))
+        try inbox.sendRight.send(MachPort.Message(id: 7, [.receiveRight(port)]), before: .patience)
+        let right = try #require(try inbox.receive(before: .patience).receiveRight(ofComponent: 0))
+        #expect(try right.claim() === port)
+        #expect(port.isValid)
+        #expect(errorKind { _ = try right.claim() } == "isInvalid")
+    }
+
+    @Test func `a port that ends is not claimed`() throws {
+        let (first, second) = (runtime(), runtime())
+        let port = try MachPort(nameServer: first.nameServer)
+        let right = try homes.received(port, in: second)
+        port.invalidate()
+        let error = portError { _ = try right.claim(before: .patience) }
+        #expect(error == .isInvalid(port: right.offer.identity) || error == .becameInvalid(port: right.offer.identity))
+    }
+
+    // MARK: Under load
+
+    /// Threads send numbered messages while the port moves again and again. Nothing is lost, doubled or out of order.
+    @Test(arguments: Way.allCases)
+    func `nothing is lost, doubled or out of order while a port moves`(_ way: Way) throws {
+        let moves = Scale.count(30, long: 1000)
+        let homes = (0..<3).map { _ in runtime(lanes(way)) }
+        let port = try MachPort(queueLimit: 100, nameServer: homes[0].nameServer)
+        let rights =
+            try way == .thread
+            ? homes.map { try right(to: port, in: $0) }
+            : [
+                right(to: port, in: runtime(lanes(way))), right(to: port, in: runtime(lanes(way))),
+            ]
+        let isOver = Shared(false)
+        let sent = Shared([Int](repeating: 0, count: rights.count))
+        let errors = Shared<[String]>([])
+        let threads = try rights.enumerated().map { index, right in
+            try RunLoopThread { _ in
+                while !isOver.withLock({ $0 }) {
+                    let number = sent.withLock { $0[index] }
+                    do {
+                        try right.send(
+                            MachPort.Message(id: UInt32(index), bytes: withUnsafeBytes(of: number) { Array($0) }),
+                            before: .patience)
+                        sent.withLock { $0[index] += 1 }
+                    } catch {
+                        return errors.withLock { $0.append("\(error)") }
+                    }
+                }
+            }
+        }
+        let got = Shared([Int](repeating: 0, count: rights.count))
+        let faults = Shared<[String]>([])
+        let handler: MachPort.Handler = { message in
+            let number = message.withBytes { $0.withUnsafeBytes { $0.loadUnaligned(as: Int.self) } } ?? -1
+            got.withLock { got in
+                let index = Int(message.id)
+                if number != got[index] {
+                    faults.withLock { $0.append("message \(number) of \(index) in place of \(got[index])") }
+                }
+                got[index] = number + 1
+            }
+        }
+        let loops = try homes.map { _ in try RunLoopThread() }
+        var current = port
+        var times = Times()
+        current.setHandler(handler)
+        try current.schedule(in: loops[0].loop)
+        for step in 1...moves {
+            let before = got.withLock { $0.reduce(0, +) }
+            #expect(waitUntil { got.withLock { $0.reduce(0, +) } > before || !faults.withLock { $0.isEmpty } })
+            let right = try self.homes.received(current, in: homes[step % 3])
+            // The old owner may be handling its last message when the new one begins.
+            let former = current
+            let start = ContinuousClock.now
+            current = try right.claim(before: .patience)
+            times.add(.now - start)
+            #expect(waitUntil { !former.isValid && former.receiver.intake.turnCount == 0 })
+            current.setHandler(handler)
+            try current.schedule(in: loops[step % 3].loop)
+        }
+        Scale.show("a claim under load, \(way): \(times.summary)")
+        isOver.withLock { $0 = true }
+        for thread in threads { thread.stop() }
+        for thread in threads { thread.join() }
+        #expect(errors.withLock { $0 } == [])
+        #expect(waitUntil { got.withLock { $0 } == sent.withLock { $0 } })
+        #expect(faults.withLock { $0.prefix(3) } == [])
+        for loop in loops { loop.stop() }
+    }
+}
