@@ -10,6 +10,7 @@ let package = Package(
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
+        .library(name: "Workers", targets: ["Workers"]),
         .library(name: "PortsInspection", targets: ["PortsInspection"]),
         .library(name: "PortsMetrics", targets: ["PortsMetrics"]),
         .library(name: "PortsTracing", targets: ["PortsTracing"]),
@@ -61,6 +62,12 @@ let package = Package(
         ),
         .target(name: "TypedPorts", dependencies: ["CBOR", "Ports", "RunLoopLocks"]),
         .target(
+            name: "Workers",
+            dependencies: [
+                "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
+                .product(name: "DequeModule", package: "swift-collections"),
+            ]),
+        .target(
             name: "PortsInspection",
             dependencies: [
                 "Ports", "RunLoops", "RunLoopLocks", .product(name: "DequeModule", package: "swift-collections"),
@@ -90,8 +97,8 @@ let package = Package(
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
-                "RunLoops", "Ports", "TypedPorts", "PortsInspection", "PortsMetrics", "PortsTracing", "FoundationPorts",
-                "CoreFoundationPorts", "ZeroMQ",
+                "RunLoops", "Ports", "TypedPorts", "Workers", "PortsInspection", "PortsMetrics", "PortsTracing",
+                "FoundationPorts", "CoreFoundationPorts", "ZeroMQ",
             ]),
         .executableTarget(
             name: "portctl",
@@ -156,6 +163,9 @@ let package = Package(
                 "workers", "OwnThread",
                 "TestSupport",
             ]),
+        .executableTarget(
+            name: "WorkersTestHelper", dependencies: ["Workers", "TestSupport"], path: "Tests/WorkersTestHelper"),
+        .testTarget(name: "WorkersTests", dependencies: ["Workers", "WorkersTestHelper", "TestSupport"]),
         .testTarget(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "DarwinNames", "Ports", "OwnThread", "TestSupport"]),
@@ -207,7 +217,8 @@ for (folder, command, dependencies) in [
     ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]), ("Tally", "tally", ["RunLoops", "TypedPorts"]),
-    ("Workers", "workers", ports + ["TypedPorts"]), ("PassDescriptor", "pass-descriptor", ["TypedPorts"]),
+    ("Workers", "workers", ports + ["TypedPorts"]), ("Thumbnails", "thumbnails", ["Workers"]),
+    ("PassDescriptor", "pass-descriptor", ["TypedPorts"]),
     ("SharedImage", "shared-image", ["TypedPorts"]), ("HotUpgrade", "hot-upgrade", ports),
     ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts", "DarwinNames"]),
     ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),

@@ -51,6 +51,7 @@ let package = Package(
                 .product(name: "RunLoops", package: "swift-ports"),
                 .product(name: "FoundationPorts", package: "swift-ports"),
                 .product(name: "TypedPorts", package: "swift-ports"),
+                .product(name: "Workers", package: "swift-ports"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ] + peerDependencies,

@@ -7,8 +7,8 @@ struct ManifestTests {
         let manifest = try Repository.text("Package.swift")
         let products = manifest.matches(of: /\.(?:library|executable|plugin)\(\s*name: "?(\w+)/).map { String($0.1) }
         let libraries = [
-            "RunLoops", "Ports", "TypedPorts", "PortsInspection", "PortsMetrics", "PortsTracing", "CoreFoundationPorts",
-            "CFPorts", "FoundationPorts", "DarwinNames", "ZeroMQ",
+            "RunLoops", "Ports", "TypedPorts", "Workers", "PortsInspection", "PortsMetrics", "PortsTracing",
+            "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "ZeroMQ",
         ]
         #expect(products == libraries + ["portctl"])
         #expect(!manifest.contains("products."), "products are added where this test does not see them")

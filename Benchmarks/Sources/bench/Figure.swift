@@ -73,6 +73,7 @@ struct Report: Codable {
 
 func byteCount(_ bytes: Int) -> String {
     switch bytes {
+    case (1 << 30)...: "\(bytes >> 30) GiB"
     case (1 << 20)...: "\(bytes >> 20) MiB"
     case (1 << 10)...: "\(bytes >> 10) KiB"
     default: "\(bytes) B"

@@ -49,11 +49,13 @@ final class Child: Sendable {
         let words = role.split(separator: " ", maxSplits: 2).map(String.init)
         if words[0] == Leaks.role { return try Leaks.serve(words) }
         if words[0] == CrowdMemory.role { return try CrowdMemory.serve(words) }
+        if words[0] == PoolPeer.role { PoolPeer.serve() }
         try endWithParent()
         switch (words[0], words.count) {
         case (PortPeer<OurThread>.role, 2):
             try PortPeer<OurThread>.serve(pollingTime: .microseconds(Int(words[1]) ?? 0))
         case (TypedPeer.role, 2): try TypedPeer.serve(words[1])
+        case (MemoryPeer.role, 2): try MemoryPeer.serve()
         case (RawPeer.role, 3): try RawPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
         case (PacketPeer.role, 3): try PacketPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
         case (NIOPeer.role, 2): try NIOPeer.serve(words[1])

@@ -1,0 +1,168 @@
+import Glibc
+import RunLoopLocks
+import RunLoops
+import TypedPorts
+
+/// One worker of a pool, from its start to its end.
+final class PoolWorker: Sendable {
+    /// With the process's number.
+    let name: String
+    let process: WorkerProcess
+    let client: RequestClient
+    private let options: WorkerPool.Options
+    private let state = Lock(State())
+    private let ended = OneShot<WorkerEnd>()
+
+    private struct State {
+        /// Why the pool ends the worker; nil when it does not.
+        var reason: WorkerEnd?
+        /// Called when the pool is about to end the worker.
+        var willEnd: (@Sendable () -> Void)?
+        /// Whether the worker has refused a request.
+        var isLeaving = false
+        /// Whether the worker did not end in time.
+        var isKilled = false
+    }
+
+    static func launch(
+        _ name: String, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
+        _ nameServer: PortNameServer
+    ) async throws -> PoolWorker {
+        var program = program
+        if program.processGroup == .inherited { program.processGroup = .own }
+        program.endsWithLauncher = true
+        program.environment = program.environment.updating([PoolMember.variable: "\(options.requestsPerWorker)"])
+        let process = try await WorkerProcess.launch(
+            program, nameServer: nameServer, before: .now + options.startTime)
+        return try PoolWorker(name, process, options)
+    }
+
+    private init(_ name: String, _ process: WorkerProcess, _ options: WorkerPool.Options) throws(CheckInError) {
+        self.name = "\(name) (pid \(process.pid))"
+        self.process = process
+        self.options = options
+        client = try process.client()
+        process.onExit { [weak self] in self?.ended(with: $0) }
+    }
+
+    private func ended(with status: ThreadRunLoop.ExitStatus) {
+        ended.set(state.withLock { $0.reason } ?? .ended(status))
+    }
+
+    /// Whether the pool has killed a worker that it had asked to end.
+    var hadToBeKilled: Bool { state.withLock { $0.isKilled } }
+
+    // MARK: Ending
+
+    /// Kills the worker.
+    func kill(_ reason: WorkerEnd) {
+        note(reason)
+        process.send(signal: SIGKILL)
+    }
+
+    /// Asks the worker to end, and kills it when it has not ended in time.
+    func end(_ reason: WorkerEnd) {
+        note(reason)
+        process.send(signal: SIGTERM)
+        killLater()
+    }
+
+    private func killLater() {
+        Task {
+            if await ended.wait(until: .now + options.stopTime) != nil { return }
+            state.withLock { $0.isKilled = true }
+            process.send(signal: SIGKILL)
+        }
+    }
+
+    /// Calls the closure before the pool ends the worker. The worker must get no request afterwards.
+    func beforeEnd(_ handler: @escaping @Sendable () -> Void) { state.withLock { $0.willEnd = handler } }
+
+    /// The first reason counts.
+    private func note(_ reason: WorkerEnd?) {
+        let willEnd = state.withLock { state in
+            if state.reason == nil { state.reason = reason }
+            return state.willEnd.take()
+        }
+        willEnd?()
+    }
+
+    /// How long a worker may live on after its port has ended.
+    private static let patience = Duration.seconds(2)
+
+    /// How a worker has ended whose port is gone.
+    nonisolated(nonsending) func endAfterLoss() async -> WorkerEnd {
+        note(nil)
+        if let end = await end(within: Self.patience) { return end }
+        // It lives on without its port.
+        process.send(signal: SIGKILL)
+        return await end(within: .seconds(1 << 40)) ?? .ended(.unknown)
+    }
+
+    /// How a worker has ended that has let a request go; nil when it lives on.
+    nonisolated(nonsending) func endSoon() async -> WorkerEnd? { await end(within: .milliseconds(200)) }
+
+    /// Also in a cancelled task.
+    private nonisolated(nonsending) func end(within time: Duration) async -> WorkerEnd? {
+        await Task { await ended.wait(until: .now + time) }.value
+    }
+
+    /// The worker has refused a request, because it is about to end. It gets no more requests, and is killed when it takes
+    /// too long.
+    func isLeaving() {
+        let isFirst = state.withLock { state in !exchange(&state.isLeaving, with: true) }
+        note(nil)
+        if isFirst { killLater() }
+    }
+
+    // MARK: Looking after it
+
+    /// Looks after the worker until its end.
+    /// - Parameter isBusy: Whether the worker has requests.
+    func watch(_ isBusy: @escaping @Sendable () -> Bool) async -> WorkerEnd {
+        let looks = Task {
+            await withDiscardingTaskGroup { group in
+                if let limit = options.memoryLimit { group.addTask { await self.watchMemory(limit) } }
+                if let period = options.pingPeriod { group.addTask { await self.ping(each: period, isBusy) } }
+            }
+        }
+        defer { looks.cancel() }
+        // Also in a cancelled task.
+        return await Task { await ended.wait() }.value ?? .ended(.unknown)
+    }
+
+    private static let lookPeriod = Duration.milliseconds(250)
+
+    private func watchMemory(_ limit: Int) async {
+        while (try? await Task.sleep(for: Self.lookPeriod)) != nil {
+            if let memory = ProcessStatus.memory(of: process.pid), memory > limit { return kill(.memoryLimit(limit)) }
+        }
+    }
+
+    private func ping(each period: Duration, _ isBusy: @Sendable () -> Bool) async {
+        while (try? await Task.sleep(for: period)) != nil {
+            if isBusy() { continue }
+            do {
+                _ = try await client.request(PoolPing(), timeout: options.pingTime)
+            } catch {
+                if Self.isTimeout(error), !isBusy() { return kill(.silent(options.pingTime)) }
+            }
+        }
+    }
+
+    /// Returns when the worker has a place for a request again whose asker has left. Kills a worker that stays busy.
+    nonisolated(nonsending) func becomeFree() async {
+        do {
+            _ = try await client.request(PoolTurn(), timeout: options.hangTime)
+        } catch {
+            if Self.isTimeout(error) { kill(.hung(options.hangTime)) }
+        }
+    }
+
+    private static func isTimeout(_ error: any Error) -> Bool {
+        switch error {
+        case PortError.receiveTimedOut, PortError.sendTimedOut: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import Glibc
+import Workers
+
+/// What a worker of the tests does.
+package struct Work: PortRequest {
+    package typealias Reply = Done
+
+    package enum Kind: String, Codable, Sendable {
+        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, stop, grow, orphan
+    }
+
+    package struct Refused: Error, Codable, Hashable {}
+    package typealias Failure = Refused
+
+    package var kind: Kind
+    package var number: Int
+    /// A file that gets a line for each time that a worker handles the request.
+    package var record: String?
+
+    package init(_ kind: Kind, _ number: Int = 0, record: String? = nil) {
+        (self.kind, self.number, self.record) = (kind, number, record)
+    }
+}
+
+/// A worker's answer.
+package struct Done: Codable, Sendable, Hashable {
+    package var number: Int
+    package var pid: Int32
+    /// A process that the worker has started.
+    package var child: Int32?
+}
+
+/// Counts up, forever.
+package struct Count: PortStreamRequest {
+    package typealias Element = Int
+    package var crashesAt: Int?
+    package init(crashesAt: Int? = nil) { self.crashesAt = crashesAt }
+}
