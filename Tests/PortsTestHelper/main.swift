@@ -150,7 +150,7 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         askAndGiveUp(arguments.first ?? "", Int(arguments.last ?? "") ?? 0)
 
     case "serve-and-tell":
-        try serveAndTell(arguments.first ?? "")
+        try serveAndTell(arguments[0], file: arguments[1])
 
     case "ask-for-ever":
         _ = try RemoteMessagePort(name: "test").request(id: 1, timeout: .seconds(1000))
