@@ -30,6 +30,9 @@ extension MachPort {
         receiver.isReceiverAway.store(true, ordering: .relaxed)
         return Message(message)
     }
+
+    /// Suspends until a message waits, and takes none: for a lender, which gives the port to somebody who does.
+    package nonisolated(nonsending) func waitForMessage() async throws { try await receiver.waitForMessage() }
 }
 
 /// A task's `for await` over a port's messages: as long as it lasts, also while the task handles a message, the port is

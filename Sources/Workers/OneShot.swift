@@ -1,7 +1,7 @@
 import RunLoopLocks
 
 /// A value that is set once, and that tasks wait for.
-final class OneShot<Value: Sendable>: Sendable {
+package final class OneShot<Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Value?, Never>
 
     private enum State {
@@ -11,13 +11,15 @@ final class OneShot<Value: Sendable>: Sendable {
 
     private let state = Lock(State.unset([:], lastNumber: 0))
 
-    var value: Value? { state.withLock { if case .set(let value) = $0 { value } else { nil } } }
+    package init() {}
+
+    package var value: Value? { state.withLock { if case .set(let value) = $0 { value } else { nil } } }
     var isSet: Bool { value != nil }
 
     /// Only the first call has an effect.
     /// - Returns: Whether this is the first call.
     @discardableResult
-    func set(_ value: Value) -> Bool {
+    package func set(_ value: Value) -> Bool {
         let waiters = state.withLock { state -> [Waiter]? in
             guard case .unset(let waiters, _) = state else { return nil }
             state = .set(value)
@@ -29,7 +31,7 @@ final class OneShot<Value: Sendable>: Sendable {
 
     /// Suspends until the value is set.
     /// - Returns: Nil when the task was cancelled before.
-    nonisolated(nonsending) func wait() async -> Value? {
+    package nonisolated(nonsending) func wait() async -> Value? {
         guard let number = nextNumber() else { return value }
         return await withTaskCancellationHandler {
             await withCheckedContinuation { add($0, number) }
@@ -39,7 +41,7 @@ final class OneShot<Value: Sendable>: Sendable {
     }
 
     /// Suspends until the value is set, the deadline, or the end of the task.
-    nonisolated(nonsending) func wait(until deadline: ContinuousClock.Instant) async -> Value? {
+    package nonisolated(nonsending) func wait(until deadline: ContinuousClock.Instant) async -> Value? {
         await withTaskGroup { group in
             group.addTask { await self.wait() }
             group.addTask {

@@ -12,15 +12,15 @@ public struct RestartIntensity: Sendable, Hashable {
 }
 
 /// The restarts of late, and what they were for.
-struct RestartHistory {
+package struct RestartHistory {
     private let intensity: RestartIntensity
     private var restarts: Deque<(time: ContinuousClock.Instant, reason: String)> = []
 
-    init(_ intensity: RestartIntensity) { self.intensity = intensity }
+    package init(_ intensity: RestartIntensity) { self.intensity = intensity }
 
     /// Notes a restart.
     /// - Returns: Nil when it is fine; else the reasons of all restarts of late.
-    mutating func note(_ reason: String, at time: ContinuousClock.Instant) -> [String]? {
+    package mutating func note(_ reason: String, at time: ContinuousClock.Instant) -> [String]? {
         while let first = restarts.first, first.time + intensity.period < time { restarts.removeFirst() }
         restarts.append((time, reason))
         return restarts.count > intensity.most ? restarts.map(\.reason) : nil
@@ -28,17 +28,17 @@ struct RestartHistory {
 }
 
 /// The wait before a restart: the longer, the more restarts there were one after the other.
-struct BackOff {
+package struct BackOff {
     private let range: ClosedRange<Duration>
     private var delay = Duration.zero
 
-    init(_ range: ClosedRange<Duration>) { self.range = range }
+    package init(_ range: ClosedRange<Duration>) { self.range = range }
 
     /// A start has worked.
-    mutating func reset() { delay = .zero }
+    package mutating func reset() { delay = .zero }
 
     /// The wait before the next restart. There is none before the first.
-    mutating func next() -> Duration {
+    package mutating func next() -> Duration {
         defer { delay = delay == .zero ? range.lowerBound : min(delay * 2, range.upperBound) }
         return delay
     }

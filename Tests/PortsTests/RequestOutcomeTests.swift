@@ -137,7 +137,9 @@ import Testing
         // Six bytes for each request.
         let bytes = try [UInt8](Data(contentsOf: URL(fileURLWithPath: file)))
         var handled: [[UInt8]: Int] = [:]
-        for start in stride(from: 0, to: bytes.count, by: 6) { handled[Array(bytes[start..<start + 6]), default: 0] += 1 }
+        for start in stride(from: 0, to: bytes.count, by: 6) {
+            handled[Array(bytes[start..<start + 6]), default: 0] += 1
+        }
         #expect(handled.allSatisfy { $0.value == 1 || $0.key[1] == 1 })
         #expect(handled.count >= outcomes.answered)
     }

@@ -8,11 +8,10 @@ import WorkersTestHelper
 /// Workers that end in all ways, while many ask for them.
 @Suite struct PoolLoadTests {
     private let folder = TemporaryFolder()
-    private static let isLong = getenv("SOAK") != nil
 
     /// The ways of a request, each as often as it is here.
     private static let ways: [Work.Kind] =
-        [.answer, .answer, .answer, .answer, .fail] + (isLong ? [.hang, .stop, .grow] : [])
+        [.answer, .answer, .answer, .answer, .fail] + (Scale.isLong ? [.hang, .stop, .grow] : [])
         + [.segfault, .trap, .kill, .exit]
 
     private struct Counts {
@@ -36,7 +35,7 @@ import WorkersTestHelper
         let pool = try WorkerPool(
             program, count: 4, name: "pool", options: options, nameServer: PortNameServer(directory: folder.path))
         async let running: Void = pool.run()
-        let (ends, record) = (Self.isLong ? 1000 : 40, folder.path + "/record")
+        let (ends, record) = (Scale.isLong ? 1000 : 40, folder.path + "/record")
         _ = try await pool.request(Work(.answer), timeout: .seconds(60))
         let descriptors = entries(of: "/proc/self/fd")?.count ?? 0
         let counts = Shared(Counts())
@@ -65,7 +64,7 @@ import WorkersTestHelper
         }
         // Those with even numbers may be sent again once.
         #expect(handled.allSatisfy { $0.value <= ((Int($0.key) ?? 1) % 2 == 0 ? 2 : 1) })
-        if Self.isLong { #expect(entries(of: "/proc/self/fd")?.count ?? 0 <= descriptors + 8) }
+        if Scale.isLong { #expect(entries(of: "/proc/self/fd")?.count ?? 0 <= descriptors + 8) }
         await pool.stop()
         try await running
         #expect(found.pids.allSatisfy(isGone))

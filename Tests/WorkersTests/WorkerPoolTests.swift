@@ -310,7 +310,7 @@ import WorkersTestHelper
     }
 
     @Test func `of a process that is killed no worker is left, and nothing that they have started`() async throws {
-        for round in 0..<(getenv("SOAK") == nil ? 2 : 100) {
+        for round in 0..<Scale.count(2, long: 100) {
             let file = "\(folder.path)/pids\(round)"
             let parent = Child(
                 ["\(Child.folder)/WorkersTestHelper", file], environment: ["PORTS_DIRECTORY": folder.path])

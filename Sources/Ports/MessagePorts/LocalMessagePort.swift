@@ -93,6 +93,11 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
     }
 
+    /// Makes a message port again of one that was lent, and has come back.
+    package convenience init(returned port: MachPort, nameServer: PortNameServer) {
+        self.init(port, RequestLedger(nameServer.runtime.receiving.notices), nameServer, nil)
+    }
+
     deinit { nameServer.runtime.localMessagePorts.entries.withLockUnlessForked { $0[port.id] = nil } }
 
     /// The valid port of this process with a name; nil when there is none. `CFMessagePortCreateLocal` returns such a
@@ -162,6 +167,11 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
     /// Whether a loop handles requests in a mode.
     public func isScheduled(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode = .default) -> Bool {
         port.isScheduled(in: loop, forMode: mode)
+    }
+
+    /// The number of messages that were taken, and whether any of them is still being handled.
+    package var activity: (taken: Int, isInProgress: Bool) {
+        (port.receiver.intake.totals.taken, !ledger.isEmpty || !ledger.serving.oneWay.isEmpty)
     }
 
     /// Whether the port takes requests. The corresponding CF function is `CFMessagePortIsValid`.

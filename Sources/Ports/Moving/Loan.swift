@@ -83,7 +83,9 @@ extension MachPort {
             self.port = port
             taken = try TakenCount()
             receiveRight = ReceiveRight(offer: offer.right)
-            standby = try MachPort(PortLimits(of: receiver.channel.right), names, nil, of: port.id)
+            // A message port stays one.
+            let requests = receiver.requests.map { _ in RequestLedger(runtime.receiving.notices) }
+            standby = try MachPort(PortLimits(of: receiver.channel.right), names, nil, requests: requests, of: port.id)
             standby.receiver.intake.pause()
             _ = try standby.receiver.exposure.directoryOfSocket()
             desk = try MachPort(queueLimit: 1000, messageLimit: 64 << 10, nameServer: names)

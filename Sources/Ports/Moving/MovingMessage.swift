@@ -53,7 +53,7 @@ extension MachPort.Message {
     }
 
     /// The text in a component; nil for others.
-    func text(ofComponent index: Int) -> String? {
+    package func text(ofComponent index: Int) -> String? {
         withBytes(ofComponent: index) { bytes in
             bytes.withUnsafeBytes { String(validating: $0, as: UTF8.self) }
         } ?? nil

@@ -45,6 +45,24 @@ extension Receiver {
         }
     }
 
+    /// Suspends until a message waits, and takes none.
+    /// - Throws: ``PortError``: `isInvalid`, `becameInvalid`. `CancellationError`.
+    nonisolated(nonsending) func waitForMessage() async throws {
+        let waiter = TaskWaiter(context.housekeeping)
+        takers.add(waiter)
+        defer { takers.remove(waiter) }
+        while try !hasMessage(orWatchWith: waiter) { _ = try await waiter.wait(until: .distantFuture) }
+    }
+
+    private func hasMessage(orWatchWith waiter: TaskWaiter) throws(PortError) -> Bool {
+        try intake.beginTurn()
+        defer { intake.endTurn() }
+        // The second question lets senders ring for the next message.
+        if !intake.look().isEmpty || intake.mayHaveMore() { return true }
+        if let descriptor = takers.descriptor { try waiter.watch(descriptor) }
+        return false
+    }
+
     private func takeNow(
         _ takesRequests: Bool, orWatchWith waiter: TaskWaiter? = nil
     ) throws(PortError) -> ReceivedMessage? {

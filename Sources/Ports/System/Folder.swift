@@ -3,7 +3,7 @@ import Glibc
 import RunLoops
 
 /// An open directory. All operations use its descriptor, because its path may lead to another directory later.
-final class Folder: Sendable {
+package final class Folder: Sendable {
     let descriptor: Int32
     /// Identifies the directory, whichever path leads to it.
     let identity: FileIdentity
@@ -82,7 +82,7 @@ final class Folder: Sendable {
     static func files(in path: String) -> [String]? { files(open(path)) }
 
     /// - Parameter descriptor: The folder's descriptor, which the call closes.
-    static func files(_ descriptor: Int32) -> [String]? {
+    package static func files(_ descriptor: Int32) -> [String]? {
         guard descriptor >= 0 else { return nil }
         guard let stream = fdopendir(descriptor) else {
             let error = errno
