@@ -11,6 +11,7 @@ let package = Package(
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
         .library(name: "Workers", targets: ["Workers"]),
+        .library(name: "Activation", targets: ["Activation"]),
         .library(name: "PortsInspection", targets: ["PortsInspection"]),
         .library(name: "PortsMetrics", targets: ["PortsMetrics"]),
         .library(name: "PortsTracing", targets: ["PortsTracing"]),
@@ -67,6 +68,7 @@ let package = Package(
                 "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
                 .product(name: "DequeModule", package: "swift-collections"),
             ]),
+        .target(name: "Activation", dependencies: ["Workers", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .target(
             name: "PortsInspection",
             dependencies: [
@@ -97,12 +99,12 @@ let package = Package(
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
-                "RunLoops", "Ports", "TypedPorts", "Workers", "PortsInspection", "PortsMetrics", "PortsTracing",
-                "FoundationPorts", "CoreFoundationPorts", "ZeroMQ",
+                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "PortsInspection", "PortsMetrics",
+                "PortsTracing", "FoundationPorts", "CoreFoundationPorts", "ZeroMQ",
             ]),
         .executableTarget(
             name: "portctl",
-            dependencies: ["Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser],
+            dependencies: ["Activation", "Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser],
             resources: [.embedInCode("Pages")]
         ),
         .executableTarget(
@@ -165,6 +167,10 @@ let package = Package(
             ]),
         .executableTarget(
             name: "WorkersTestHelper", dependencies: ["Workers", "TestSupport"], path: "Tests/WorkersTestHelper"),
+        .executableTarget(
+            name: "ActivationTestHelper", dependencies: ["Activation", "TestSupport"],
+            path: "Tests/ActivationTestHelper"),
+        .testTarget(name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "TestSupport"]),
         .testTarget(name: "WorkersTests", dependencies: ["Workers", "WorkersTestHelper", "TestSupport"]),
         .testTarget(
             name: "CoreFoundationPortsTests",
@@ -190,7 +196,8 @@ let package = Package(
         .testTarget(
             name: "PortctlTests",
             dependencies: [
-                "portctl", "Ports", "PortsInspection", "PortsTestHelper", "RunLoops", "FuzzTargets", "OwnThread",
+                "portctl", "Ports", "PortsInspection", "PortsTestHelper", "ActivationTestHelper", "RunLoops",
+                "FuzzTargets", "OwnThread",
                 "TestSupport",
             ]),
         .testTarget(
@@ -218,6 +225,7 @@ for (folder, command, dependencies) in [
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]), ("Tally", "tally", ["RunLoops", "TypedPorts"]),
     ("Workers", "workers", ports + ["TypedPorts"]), ("Thumbnails", "thumbnails", ["Workers"]),
+    ("OnDemand", "on-demand", ["Activation"]),
     ("PassDescriptor", "pass-descriptor", ["TypedPorts"]),
     ("SharedImage", "shared-image", ["TypedPorts"]), ("HotUpgrade", "hot-upgrade", ports),
     ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts", "DarwinNames"]),

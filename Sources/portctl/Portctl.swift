@@ -27,7 +27,8 @@ struct Portctl: ParsableCommand {
         version: PortRuntime.packageVersion,
         subcommands: [
             List.self, Info.self, Send.self, Request.self, Ping.self, Monitor.self, Watch.self, Wait.self, Top.self,
-            Sweep.self, Doctor.self, Timeline.self, Map.self,
+            Sweep.self, Doctor.self, Timeline.self, Map.self, Services.self, Start.self, Stop.self, Restart.self,
+            Status.self, Logs.self, Reload.self, Activate.self,
         ]
     )
 

@@ -334,7 +334,8 @@ import Testing
 
     @Test func `a command that there is not is answered with those that there are`() {
         let errors = registry.portctl("lst").errors
-        #expect(errors.contains("There is no command “lst”. The commands are doctor, info, list, "), "\(errors)")
+        #expect(
+            errors.contains("There is no command “lst”. The commands are activate, doctor, info, list, "), "\(errors)")
         #expect(registry.portctl("help", "list").status == 0)
     }
 

@@ -15,7 +15,7 @@ enum Style: String {
     /// The style of a service's state; nil for a service that is well.
     init?(state: String) {
         switch state {
-        case "stuck", "unserved", "stopped", "silent", "unknown": self = .error
+        case "stuck", "unserved", "stopped", "silent", "unknown", "failed", "unusable": self = .error
         case "flooded", "slow": self = .warning
         case "busy": self = .strong
         default: return nil

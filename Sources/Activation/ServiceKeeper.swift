@@ -1,0 +1,218 @@
+import Ports
+import RunLoopLocks
+import Workers
+
+/// Keeps the port of one service: waits for a message, starts the service, lends it the port, and takes the port back.
+final class ServiceKeeper: Sendable {
+    let name: String
+    private let folder: ServiceFolder
+    private let nameServer: PortNameServer
+    private let state: Lock<State>
+
+    private struct State {
+        var phase = ServicePhase.waiting
+        /// Set at the next change of the phase.
+        var change = OneShot<Void>()
+        var log: ServiceLog
+        var description = ""
+        var lastFailure: String?
+        var startCount = 0
+        var since = ContinuousClock.now
+        /// Whether the service is to be started without a message.
+        var isWanted = false
+        var life: ServiceLife?
+        /// The wait for a reason to start the service.
+        var wait: Task<Void, any Error>?
+    }
+
+    init(_ name: String, _ folder: ServiceFolder, logs: String?, _ nameServer: PortNameServer) {
+        (self.name, self.folder, self.nameServer) = (name, folder, nameServer)
+        state = Lock(State(log: ServiceLog(of: name, in: logs)))
+    }
+
+    // MARK: Looking
+
+    var phase: ServicePhase { state.withLock { $0.phase } }
+
+    var status: ServiceStatus {
+        state.withLock { state in
+            ServiceStatus(
+                name: name, phase: state.phase, description: state.description, lastFailure: state.lastFailure,
+                file: folder.file(of: name), log: state.log.path, startCount: state.startCount,
+                secondsSince: Int(state.since.duration(to: .now) / .seconds(1)))
+        }
+    }
+
+    private func set(_ phase: ServicePhase) {
+        let change = state.withLock { state in
+            (state.phase, state.since) = (phase, .now)
+            switch phase {
+            case .failed(let reason): state.lastFailure = reason
+            case .running: state.lastFailure = nil
+            default: break
+            }
+            return exchange(&state.change, with: OneShot())
+        }
+        change.set(())
+    }
+
+    // MARK: Commands
+
+    /// Starts the service unless it runs.
+    /// - Returns: The phase when the service runs, or has failed to.
+    nonisolated(nonsending) func start() async throws(CancellationError) -> ServicePhase {
+        let wait = state.withLock { state in
+            state.isWanted = true
+            return state.wait
+        }
+        wait?.cancel()
+        return try await phase { phase, isWanted in
+            switch phase {
+            case .running, .elsewhere, .unusable: true
+            // The reason may be an older one's.
+            case .failed: !isWanted
+            case .waiting, .starting, .stopping: false
+            }
+        }
+    }
+
+    /// Asks the service to end, and kills it when it takes too long. The next message starts it again.
+    nonisolated(nonsending) func stop() async throws(CancellationError) -> ServicePhase {
+        let life = state.withLock { state in
+            state.isWanted = false
+            return state.life
+        }
+        life?.stop()
+        return try await phase { phase, _ in
+            switch phase {
+            case .starting, .running, .stopping: false
+            case .waiting, .failed, .elsewhere, .unusable: true
+            }
+        }
+    }
+
+    private nonisolated(nonsending) func phase(
+        when isMeant: (ServicePhase, _ isWanted: Bool) -> Bool
+    ) async throws(CancellationError) -> ServicePhase {
+        while true {
+            let (phase, isWanted, change) = state.withLock { ($0.phase, $0.isWanted, $0.change) }
+            if isMeant(phase, isWanted) { return phase }
+            guard await change.wait() != nil else { throw CancellationError() }
+        }
+    }
+
+    // MARK: Keeping
+
+    /// Keeps the port until the task is cancelled; then ends the service and the port.
+    func run() async {
+        while !Task.isCancelled, let server = await takeName() {
+            do {
+                try await keep(server)
+            } catch is CancellationError {
+                return
+            } catch {
+                log.error("the port of the service “\(name)” has ended: \(error)")
+            }
+        }
+    }
+
+    /// The time between attempts to take a name.
+    private static let patience = Duration.seconds(1)
+
+    /// - Returns: Nil when the task was cancelled.
+    private func takeName() async -> LocalMessagePort? {
+        while !Task.isCancelled {
+            do {
+                // The next start tells what is wrong with the file.
+                let file = try? folder.read(name)
+                if let file { state.withLock { $0.description = file.description } }
+                return try LocalMessagePort(name: name, nameServer: nameServer, queueLimit: file?.queueLimit ?? 1000)
+            } catch .nameInUse(_, let owner) {
+                set(.elsewhere(pid: owner.pid))
+                try? await nameServer.waitForEnd(ofName: name, before: .now + .seconds(60))
+            } catch {
+                set(.unusable(reason: "\(error)"))
+                try? await Task.sleep(for: Self.patience)
+            }
+        }
+        return nil
+    }
+
+    /// - Throws: `CancellationError`; `PortError` when the port has ended.
+    private func keep(_ server: LocalMessagePort) async throws {
+        var (server, policy) = (server, StartPolicy())
+        defer { server.invalidate() }
+        while true {
+            set(.waiting)
+            try await waitForReason(at: server)
+            let (returned, end) = try await serve(server, &policy)
+            server = returned
+            if let (reason, pause) = policy.ended(end, at: .now) { try await refuse(server, reason, for: pause) }
+        }
+    }
+
+    /// Returns when a message waits, or somebody wants the service to run.
+    private func waitForReason(at server: LocalMessagePort) async throws {
+        try await waitUnlessWanted { try await server.port.waitForMessage() }
+    }
+
+    /// Gives all requests the reason of a failure for some time, unless somebody wants the service to run.
+    private func refuse(_ server: LocalMessagePort, _ reason: String, for time: Duration) async throws {
+        state.withLock { $0.isWanted = false }
+        set(.failed(reason: reason))
+        log.warning("the service “\(name)” has failed: \(reason)")
+        let failure = RequestFailure("the service “\(name)” has failed: \(reason)")
+        let answering = Task { try await server.serveMessages { _ in throw failure } }
+        try await waitUnlessWanted { try await Task.sleep(for: time) }
+        answering.cancel()
+        try? await answering.value
+    }
+
+    /// - Throws: What the wait throws, and `CancellationError`.
+    private func waitUnlessWanted(_ wait: @escaping @Sendable () async throws -> Void) async throws {
+        let wait = Task { try await wait() }
+        let isWanted = state.withLock { state in
+            state.wait = wait
+            return state.isWanted
+        }
+        if isWanted { wait.cancel() }
+        let result = await withTaskCancellationHandler {
+            await wait.result
+        } onCancel: {
+            wait.cancel()
+        }
+        state.withLock { $0.wait = nil }
+        try Task.checkCancellation()
+        do { try result.get() } catch is CancellationError {}
+    }
+
+    /// Starts the service, lends it the port, and waits until it has ended and the port is back.
+    private func serve(
+        _ server: LocalMessagePort, _ policy: inout StartPolicy
+    ) async throws -> (LocalMessagePort, ServiceEnd) {
+        let life: ServiceLife
+        do {
+            let file = try folder.read(name)
+            var log = state.withLock { $0.log }
+            try log.prepare()
+            life = try ServiceLife(name, file, server, log, nameServer)
+            state.withLock { ($0.log, $0.description) = (log, file.description) }
+        } catch {
+            return (server, .notStarted("\(error)"))
+        }
+        state.withLock { state in
+            (state.life, state.isWanted) = (life, false)
+            state.startCount += 1
+        }
+        defer { state.withLock { $0.life = nil } }
+        let end = await withTaskCancellationHandler {
+            await life.run { phase in
+                if case .running = phase { policy.started() }
+                self.set(phase)
+            }
+        } onCancel: {
+            life.stop()
+        }
+        return (try await life.takeBack(), end)
+    }
+}

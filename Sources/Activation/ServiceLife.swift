@@ -1,0 +1,148 @@
+import Glibc
+import Ports
+import RunLoopLocks
+import RunLoops
+import Workers
+
+/// One process of a service, from its start to its end, with the port that it has borrowed.
+final class ServiceLife: Sendable {
+    private struct State {
+        /// Whether the process was asked to end.
+        var isStopping = false
+        /// Whether the service has given its port back.
+        var isDone = false
+    }
+
+    private let file: ServiceFile
+    private let log: ServiceLog
+    private let nameServer: PortNameServer
+    private let process: WorkerProcess
+    private let loan: MachPort.Loan
+    /// The port by which the service answers.
+    private let desk: MachPort
+    private let name: String
+    /// Whether the service has taken its port, and not ended before.
+    private let isReady = OneShot<Bool>()
+    private let state = Lock(State())
+
+    /// Starts the process.
+    init(
+        _ name: String, _ file: ServiceFile, _ server: LocalMessagePort, _ log: ServiceLog, _ nameServer: PortNameServer
+    ) throws {
+        (self.name, self.file, self.log, self.nameServer) = (name, file, log, nameServer)
+        var program = file.program
+        program.environment = program.environment.updating([ServiceMessage.variable: "1"])
+        (program.standardInput, program.standardOutput, program.standardError) = (
+            .discard, .file(log.path), .file(log.path)
+        )
+        desk = try MachPort(nameServer: nameServer)
+        loan = try MachPort.Loan(server.port)
+        process = try WorkerProcess.start(program, port: desk.sendRight, nameServer: nameServer)
+    }
+
+    deinit { desk.invalidate() }
+
+    /// Asks the process to end, and kills it when it takes too long.
+    func stop() {
+        let isFirst = state.withLock { !exchange(&$0.isStopping, with: true) }
+        guard isFirst else { return }
+        process.send(signal: SIGTERM)
+        killLater()
+    }
+
+    private func killLater() {
+        Task { [process, file] in
+            if try await process.waitForExit(before: .now + file.stopTime) == nil { process.send(signal: SIGKILL) }
+        }
+    }
+
+    /// Lends the port to the process, and waits for the end of the process.
+    /// - Parameter note: Called with each phase.
+    func run(_ note: (ServicePhase) -> Void) async -> ServiceEnd {
+        note(.starting(pid: process.pid))
+        // Also in a cancelled task.
+        let ending = Task { await listenUntilEnd() }
+        let failure = await failureOfStart()
+        if failure == nil { note(.running(pid: process.pid)) } else { process.send(signal: SIGKILL) }
+        let status = await ending.value
+        if let failure { return .notStarted(withLog(failure(status))) }
+        return state.withLock { $0.isStopping || $0.isDone } ? .orderly : .crashed(withLog("it \(status)"))
+    }
+
+    /// Lends the port to the process.
+    /// - Returns: Nil when the service serves; else the reason, with the status of the process.
+    private func failureOfStart() async -> ((ThreadRunLoop.ExitStatus) -> String)? {
+        let deadline = ContinuousClock.now + file.startTime
+        do {
+            let right = try await process.checkIn(before: deadline)
+            try await right.send(ServiceMessage.lend(loan.receiveRight, idleTime: file.idleTime), before: deadline)
+        } catch CheckInError.timedOut {
+            return notTaken
+        } catch CheckInError.died {
+            return { "it \($0) before it took its port" }
+        } catch {
+            return { _ in "\(error)" }
+        }
+        switch await isReady.wait(until: deadline) {
+        case true?: return nil
+        case false?: return { "it \($0) before it took its port" }
+        case nil: return notTaken
+        }
+    }
+
+    private func notTaken(_: ThreadRunLoop.ExitStatus) -> String {
+        "it has not taken its port for \(file.startTime): its main type has to be a ServiceProgram, or to call "
+            + "ActivatedService.fromEnvironment"
+    }
+
+    /// Hears what the service says until its end, and what it has said before.
+    private func listenUntilEnd() async -> ThreadRunLoop.ExitStatus {
+        let listening = Task { for await message in desk.messages { await hear(message) } }
+        let status = try? await process.waitForExit()
+        listening.cancel()
+        await listening.value
+        while let message = try? await desk.receive(before: .now) { await hear(message) }
+        isReady.set(false)
+        return status ?? .unknown
+    }
+
+    private func hear(_ message: MachPort.Message) async {
+        switch message.id {
+        case ServiceMessage.ready: isReady.set(true)
+        case ServiceMessage.giveBack: if let right = message.receiveRight(ofComponent: 0) { await claim(right) }
+        default: break
+        }
+    }
+
+    private func claim(_ right: MachPort.ReceiveRight) async {
+        do {
+            // The loan has it then.
+            _ = try await LocalMessagePort(claiming: right, nameServer: nameServer)
+            state.withLock { $0.isDone = true }
+            killLater()
+        } catch {
+            Ports.log.warning("the service “\(name)” could not give its port back: \(error)")
+        }
+    }
+
+    private static let lineCount = 5
+
+    private func withLog(_ reason: String) -> String {
+        let lines = log.lastLines(Self.lineCount).map { $0.printable }
+        return lines.isEmpty ? reason : "\(reason); its last lines in \(log.path): \(lines.joined(separator: " | "))"
+    }
+
+    /// Takes the port back, when the service has ended. Waits while somebody else has the port, to whom the service has
+    /// passed it.
+    func takeBack() async throws -> LocalMessagePort {
+        // Also in a cancelled task, which does not wait for others.
+        try await Task { [loan, nameServer] in
+            while true {
+                do {
+                    let port = try await loan.takeBack(before: .now + .seconds(10))
+                    return LocalMessagePort(returned: port, nameServer: nameServer)
+                } catch PortError.receiveTimedOut {}
+            }
+        }.value
+    }
+}

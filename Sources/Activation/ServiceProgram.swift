@@ -1,0 +1,74 @@
+import Glibc
+import RunLoops
+import TypedPorts
+
+/// A program that an ``Activator`` starts when somebody asks for it, and that ends when nobody has for some time.
+///
+///     struct Greet: PortRequest {
+///         typealias Reply = String
+///         var name: String
+///     }
+///
+///     @main struct Greeter: ServiceProgram {
+///         static let serviceName = "com.example.greeter"
+///
+///         static func serve(_ server: RequestServer) {
+///             server.handle(Greet.self) { "Hello, \($0.name)!" }
+///         }
+///     }
+///
+/// Started by hand, it takes its name itself, and runs until SIGTERM or Ctrl-C.
+public protocol ServiceProgram {
+    /// The name by which clients find the service.
+    static var serviceName: String { get }
+
+    /// Sets the handlers, before the service takes requests.
+    static func serve(_ server: RequestServer) async throws
+}
+
+extension ServiceProgram {
+    /// Serves until SIGTERM, SIGINT, or the time without a request that the service file names. All requests that were taken
+    /// have their replies then, and the others wait for the next start. An error ends the process with a line on the standard
+    /// error, and status 1.
+    public static func main() async {
+        do {
+            // First: until the sequence is made, the signals end the process at once.
+            let signals = try SignalSequence([SIGTERM, SIGINT])
+            if let service = try await ActivatedService.fromEnvironment() {
+                try await run(service, until: signals)
+            } else {
+                let server = try RequestServer(name: serviceName)
+                try await serve(server)
+                async let running: Void = server.run()
+                _ = try await signals.wait()
+                await server.finish()
+                try await running
+            }
+        } catch {
+            let line = Array("\(CommandLine.arguments.first ?? "service"): \(error)\n".utf8)
+            _ = write(STDERR_FILENO, line, line.count)
+            exit(1)
+        }
+    }
+
+    private static func run(_ service: ActivatedService, until signals: SignalSequence) async throws {
+        let server = RequestServer(service.port)
+        try await serve(server)
+        // Before the first request, which may be the one that the service dies of.
+        try await service.ready()
+        async let running: Void = server.run()
+        await withTaskGroup { group in
+            group.addTask { _ = try? await signals.wait() }
+            group.addTask { try? await service.waitUntilIdle() }
+            await group.next()
+            group.cancelAll()
+        }
+        do {
+            try await service.giveBack()
+        } catch {
+            // The activator is gone. Askers are told, and may find a successor.
+            await server.finish()
+        }
+        try await running
+    }
+}

@@ -1,0 +1,52 @@
+import Activation
+import ArgumentParser
+import Glibc
+import Ports
+import RunLoops
+
+struct Activate: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Hold the ports of services, and start each when the first message comes, until interrupted.",
+        discussion: """
+            Each file NAME.service in the folder stands for a service whose port has that name. The page “Start on demand” of the \
+            documentation has the keys. SIGHUP reads the folder again, as reload does. SIGTERM and Ctrl-C end the services.
+            """)
+
+    @Option(help: "The folder of the service files (default: $PORTS_SERVICES, else ~/.config/swift-ports/services).")
+    var services: String?
+    @Option(help: "The folder for the services' output (default: ~/.local/state/swift-ports/log).")
+    var logs: String?
+
+    func run() throws {
+        try awaited {
+            let signals = try SignalSequence([SIGHUP, SIGTERM, SIGINT])
+            let activator = try activator()
+            let hearing = Task {
+                for await signal in signals {
+                    if signal != SIGHUP { return activator.stop() }
+                    do { try activator.reload() } catch { report(error) }
+                }
+            }
+            defer { hearing.cancel() }
+            try await activator.run()
+        }
+    }
+}
+
+extension Activate {
+    private func activator() throws -> Activator {
+        do {
+            return try Activator(folder: services, logs: logs)
+        } catch {
+            guard case .nameInUse(Activator.name, let owner) = error else { throw error }
+            throw ActivatorRuns(owner: owner)
+        }
+    }
+}
+
+private struct ActivatorRuns: Problem {
+    let owner: PortIdentity
+    var description: String {
+        "\(owner) holds the services of \(PortNameServer.shared.path) already: end it, or set PORTS_DIRECTORY"
+    }
+}

@@ -1,0 +1,62 @@
+package import Activation
+import Glibc
+import TestSupport
+
+/// Asks the service which process it is.
+package struct WhoAreYou: PortRequest {
+    package typealias Reply = Int32
+    package init() {}
+}
+
+/// Is noted in the file that the environment names.
+package struct Note: PortRequest {
+    package typealias Reply = Int32
+    package var number: Int
+    package init(_ number: Int) { self.number = number }
+}
+
+/// Ends the process, while it has the request.
+package struct Crash: PortRequest {
+    package typealias Reply = EmptyReply
+    package init() {}
+}
+
+/// The service of the tests; with arguments, a process that asks it.
+@main enum ActivationTestHelper {
+    static func main() async throws {
+        guard CommandLine.arguments.count > 1 else { return await TestService.main() }
+        let pid = try await RequestClient(TestService.serviceName).request(WhoAreYou(), timeout: .seconds(60))
+        TestService.print(to: STDOUT_FILENO, "\(pid)\n")
+        exit(0)
+    }
+}
+
+private struct TestService: ServiceProgram {
+    static let serviceName = "test"
+
+    static func serve(_ server: RequestServer) throws {
+        if let text = environment("FAIL_AT_START") {
+            print(to: STDERR_FILENO, "one line\n\(text)\n")
+            exit(3)
+        }
+        server.handle(WhoAreYou.self) { _ in getpid() }
+        server.handle(Note.self) { note in
+            let file = open(environment("NOTES") ?? "", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+            defer { close(file) }
+            print(to: file, "\(note.number)\n")
+            return getpid()
+        }
+        server.handle(Crash.self) { _ in
+            signal(SIGSEGV, SIG_DFL)
+            raise(SIGSEGV)
+            return EmptyReply()
+        }
+    }
+
+    static func print(to file: Int32, _ text: String) {
+        let bytes = Array(text.utf8)
+        if write(file, bytes, bytes.count) != bytes.count { exit(9) }
+    }
+
+    private static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+}

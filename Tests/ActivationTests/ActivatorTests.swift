@@ -1,0 +1,269 @@
+import ActivationTestHelper
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Activation
+
+/// Services of real processes, which start with the first message.
+@Suite struct ActivatorTests {
+    private let folder = TemporaryFolder()
+    private let names: PortNameServer
+
+    init() {
+        names = PortNameServer(directory: folder.path + "/ports")
+        mkdir(services, 0o700)
+    }
+
+    private var services: String { folder.path + "/services" }
+    private var notes: String { folder.path + "/notes" }
+
+    /// Writes the file of a service whose program is the tests' own.
+    private func write(
+        _ name: String = "test", _ lines: String..., program: String = "\(Child.folder)/ActivationTestHelper"
+    ) {
+        let text =
+            ["[Service]", "ExecStart=\(program)", "Environment=SWIFT_BACKTRACE=enable=no NOTES=\(notes)"] + lines
+        folder.write(Array(text.joined(separator: "\n").utf8), to: "services/\(name).service")
+    }
+
+    /// Calls the closure with an activator that runs.
+    private func withActivator(_ body: (ActivatorClient) async throws -> Void) async throws {
+        let activator = try Activator(folder: services, logs: folder.path + "/log", nameServer: names)
+        async let running: Void = activator.run()
+        var failure: (any Error)?
+        do {
+            try await body(ActivatorClient(nameServer: names))
+        } catch {
+            failure = error
+        }
+        activator.stop()
+        try await running
+        if let failure { throw failure }
+    }
+
+    private func client(_ name: String = "test") -> RequestClient { RequestClient(name, nameServer: names) }
+
+    /// Asks a service, with time for it to start.
+    private func ask<R: PortRequest>(_ request: R, of name: String = "test") async throws -> R.Reply {
+        try await client(name).request(request, timeout: .seconds(60))
+    }
+
+    private func phase(_ client: ActivatorClient, _ name: String = "test") async throws -> ServicePhase? {
+        try await client.services().first { $0.name == name }?.phase
+    }
+
+    private func wait(_ client: ActivatorClient, _ isMeant: (ServicePhase) -> Bool) async throws {
+        let deadline = ContinuousClock.Instant.patience
+        while let phase = try await phase(client), !isMeant(phase) {
+            try #require(.now < deadline, "the service is \(phase)")
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    @Test func `the first request starts the service, and further ones go to the same process`() async throws {
+        write()
+        try await withActivator { activator in
+            #expect(try await phase(activator) == .waiting)
+            let pid = try await ask(WhoAreYou())
+            #expect(try await ask(WhoAreYou()) == pid)
+            #expect(try await phase(activator) == .running(pid: pid))
+            #expect(try await activator.services().first?.startCount == 1)
+        }
+    }
+
+    @Test func `many processes that ask at once get one service`() async throws {
+        write()
+        try await withActivator { activator in
+            let count = Scale.count(20, long: 200)
+            let children = (0..<count).map { _ in
+                Child(["\(Child.folder)/ActivationTestHelper", "ask"], environment: ["PORTS_DIRECTORY": names.path])
+            }
+            for child in children { #expect(await waitUntil { child.wait(before: .distantPast) != nil }) }
+            #expect(children.allSatisfy { $0.wait() == 0 })
+            let services = try await activator.services()
+            #expect(services.first?.startCount == 1)
+        }
+    }
+
+    @Test func `a service with nothing to do ends, and the next message starts it again`() async throws {
+        write("test", "IdleSec=50ms")
+        try await withActivator { activator in
+            let first = try await ask(WhoAreYou())
+            try await wait(activator) { $0 == .waiting }
+            #expect(kill(first, 0) != 0)
+            let second = try await ask(WhoAreYou())
+            #expect(second != first)
+            #expect(try await activator.services().first?.startCount == 2)
+        }
+    }
+
+    @Test func `no request is lost, though the service ends again and again`() async throws {
+        write("test", "IdleSec=1ms")
+        let rounds = Scale.count(15, long: 1000)
+        try await withActivator { activator in
+            let (count, isOver) = (Shared(0), Shared(false))
+            let asking = Task {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for asker in 0..<4 {
+                        group.addTask {
+                            var number = asker
+                            while !isOver.withLock({ $0 }) {
+                                _ = try await ask(Note(number))
+                                count.withLock { $0 += 1 }
+                                number += 4
+                                // Pauses of different lengths meet all moments of an end.
+                                try? await Task.sleep(for: .microseconds(500 * (number % 13)))
+                            }
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+            let deadline = ContinuousClock.now + .seconds(rounds)
+            while let service = try await activator.services().first, service.startCount <= rounds {
+                try #require(service.phase.reason == nil && .now < deadline + .seconds(60))
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            isOver.withLock { $0 = true }
+            try await asking.value
+            let noted = String(decoding: folder.contents(of: "notes"), as: UTF8.self).split(separator: "\n")
+            // Each request once: it is not asked again.
+            #expect(Set(noted).count == noted.count)
+            #expect(noted.count == count.withLock { $0 })
+        }
+    }
+
+    @Test func `requests that a crashed service had not taken go to the next one`() async throws {
+        write()
+        try await withActivator { activator in
+            let first = try await ask(WhoAreYou())
+            // It takes nothing more, until it is killed.
+            Child.stop(first)
+            async let answers = withThrowingTaskGroup(of: Int32.self) { group in
+                for _ in 0..<10 { group.addTask { try await ask(WhoAreYou()) } }
+                return try await group.reduce(into: Set<Int32>()) { $0.insert($1) }
+            }
+            try await Task.sleep(for: .milliseconds(50))
+            kill(first, SIGKILL)
+            let pids = try await answers
+            #expect(pids.count == 1 && !pids.contains(first))
+        }
+    }
+
+    @Test func `the request that a service dies of is an error, and the next one is answered`() async throws {
+        write()
+        try await withActivator { activator in
+            await #expect(throws: PortError.self) { try await ask(Crash()) }
+            _ = try await ask(WhoAreYou())
+            #expect(try await activator.services().first?.startCount == 2)
+        }
+    }
+
+    @Test func `a service that crashes too often is not started for a while`() async throws {
+        write()
+        try await withActivator { activator in
+            for _ in 0..<6 { await #expect(throws: PortError.self) { try await ask(Crash()) } }
+            try await wait(activator) { $0.reason != nil }
+            let phase = try await phase(activator)
+            #expect(phase?.reason?.contains("it has ended too often: it was ended by signal 11") == true)
+        }
+    }
+
+    @Test func `a service that does not start is an error with its last lines, and is not started for each asker`()
+        async throws
+    {
+        write("test", "Environment=\"FAIL_AT_START=the disk is full\"")
+        try await withActivator { activator in
+            for _ in 0..<5 {
+                do {
+                    _ = try await ask(WhoAreYou())
+                    Issue.record("answered")
+                } catch PortError.failed(_, let failure) {
+                    #expect(failure.text.contains("exited with status 3"))
+                    #expect(failure.text.contains("one line | the disk is full"))
+                }
+            }
+            let count = try await activator.services().first?.startCount ?? 0
+            #expect((1...2).contains(count))
+            // Mended, and started without a wait for the end of the pause.
+            write()
+            #expect(try await activator.start("test").phase.word == "running")
+            _ = try await ask(WhoAreYou())
+        }
+    }
+
+    @Test func `a program that is no service is killed, and the reason says what is missing`() async throws {
+        write("test", "TimeoutStartSec=200ms", program: "/bin/sleep 1000")
+        try await withActivator { activator in
+            let error = await #expect(throws: ServiceFailure.self) { try await activator.start("test") }
+            #expect(
+                error?.text.contains(
+                    "it has not taken its port for 0.2 seconds: its main type has to be a ServiceProgram") == true)
+        }
+    }
+
+    @Test func `commands start, stop and restart a service`() async throws {
+        write()
+        try await withActivator { activator in
+            let first = try await activator.start("test").phase.pid
+            #expect(try await activator.start("test").phase.pid == first)
+            let second = try await activator.restart("test").phase.pid
+            #expect(second != nil && second != first)
+            #expect(try await activator.stop("test").phase == .waiting)
+            // As at systemd, a message starts it again.
+            #expect(try await ask(WhoAreYou()) != second)
+            let error = await #expect(throws: ServiceFailure.self) { try await activator.start("../test") }
+            #expect(error?.text.contains("there is no service “../test”") == true)
+        }
+    }
+
+    @Test func `a service that was started by hand keeps its name, until it ends`() async throws {
+        write()
+        let byHand = Child(
+            ["\(Child.folder)/ActivationTestHelper"], environment: ["PORTS_DIRECTORY": names.path, "NOTES": notes])
+        _ = try await names.waitForPort(forName: "test", before: .patience)
+        try await withActivator { activator in
+            try await wait(activator) { $0 == .elsewhere(pid: byHand.pid) }
+            #expect(try await ask(WhoAreYou()) == byHand.pid)
+            byHand.signal(SIGTERM)
+            try await wait(activator) { $0 == .waiting }
+            #expect(try await ask(WhoAreYou()) != byHand.pid)
+        }
+    }
+
+    @Test func `the folder is read again`() async throws {
+        try await withActivator { activator in
+            #expect(try await activator.services().isEmpty)
+            write("one")
+            write("two")
+            #expect(try await activator.reload().map(\.name) == ["one", "two"])
+            let pid = try await ask(WhoAreYou(), of: "one")
+            unlink("\(services)/one.service")
+            #expect(try await activator.reload().map(\.name) == ["two"])
+            #expect(await waitUntil { kill(pid, 0) != 0 })
+        }
+    }
+
+    @Test func `others may not be able to write to a service file or the folder`() async throws {
+        write()
+        chmod("\(services)/test.service", 0o620)
+        try await withActivator { activator in
+            let error = await #expect(throws: ServiceFailure.self) { try await activator.start("test") }
+            #expect(error?.text.contains("others can write to it: chmod go-w") == true)
+            chmod(services, 0o777)
+            await #expect(throws: (any Error).self) { try await activator.reload() }
+        }
+    }
+
+    @Test func `the end of the activator ends its services`() async throws {
+        write()
+        let pid = Shared<Int32>(0)
+        try await withActivator { _ in
+            let found = try await ask(WhoAreYou())
+            pid.withLock { $0 = found }
+        }
+        #expect(kill(pid.withLock { $0 }, 0) != 0)
+        #expect(try names.names().isEmpty)
+    }
+}
