@@ -240,6 +240,13 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
         fflush(nil)
         while true { pause() }
 
+    case "environment":
+        // A worker writes its environment: this process's, with the changes that the arguments name.
+        let changes = Dictionary(uniqueKeysWithValues: arguments.map { ($0, String?.some("given")) })
+        let program = WorkerProcess.Configuration("/usr/bin/env", environment: .inherit.updating(changes))
+        let worker = try WorkerProcess.start(program, port: MachPort().sendRight)
+        exit(worker.waitForExit() == .exited(0) ? 0 : 1)
+
     case "grandchild":
         // Another process wants to check in in this one's place.
         var pid: pid_t = 0

@@ -82,6 +82,21 @@ import Testing
         #expect(own.contains("PORTS_DIRECTORY=\(sandbox.path)"))
     }
 
+    @Test func `a worker does not inherit what a service manager tells its parent, unless it is given that`() {
+        let told = Dictionary(uniqueKeysWithValues: ServiceVariables.names.map { ($0, "told") })
+        #expect(told.keys.contains("NOTIFY_SOCKET"))
+        let environment = told.merging(["PORTS_DIRECTORY": sandbox.path, "OTHER": "x"]) { $1 }
+        func inherited(_ given: String...) -> Set<String> {
+            let run = Run([Child.program, "environment"] + given, environment: environment)
+            #expect(run.child.wait() == 0)
+            let lines = String(decoding: run.output, as: UTF8.self).split(separator: "\n")
+            #expect(lines.contains("OTHER=x"))
+            return Set(lines.map(String.init).filter { line in told.keys.contains { line.hasPrefix("\($0)=") } })
+        }
+        #expect(inherited() == [])
+        #expect(inherited("NOTIFY_SOCKET", "MAINPID") == ["NOTIFY_SOCKET=given", "MAINPID=given"])
+    }
+
     @Test func `what no program can be given is refused`() {
         for name in ["", "A=B", "="] {
             #expect(

@@ -1,5 +1,6 @@
 import CRunLoopShims
 import Glibc
+import RunLoops
 
 extension WorkerProcess.Configuration {
     /// Starts the program, with these variables in addition.
@@ -92,7 +93,8 @@ extension WorkerProcess.Configuration.Environment {
         var inherited = environ
         while isInherited, let entry = inherited.pointee {
             let variable = String(cString: entry)
-            if changes[String(variable.prefix { $0 != "=" })] == nil { entries.append(variable) }
+            let name = String(variable.prefix { $0 != "=" })
+            if changes[name] == nil, !ServiceVariables.names.contains(name) { entries.append(variable) }
             inherited += 1
         }
         return entries

@@ -59,7 +59,9 @@ extension WorkerProcess.Configuration {
         /// A variable without a value is removed.
         let changes: [String: String?]
 
-        /// This process's environment, at the worker's start.
+        /// This process's environment, at the worker's start, without the variables that a service manager such as systemd
+        /// sets for this process alone: `NOTIFY_SOCKET`, `LISTEN_FDS`, `MAINPID`, `WATCHDOG_USEC` and those beside them.
+        /// ``updating(_:)`` can give them to the worker.
         public static let inherit = Environment(isInherited: true, changes: [:])
 
         /// These variables, and no others.
