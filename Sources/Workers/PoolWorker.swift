@@ -145,7 +145,7 @@ final class PoolWorker: Sendable {
             do {
                 _ = try await client.request(PoolPing(), timeout: options.pingTime)
             } catch {
-                if Self.isTimeout(error), !isBusy() { return kill(.silent(options.pingTime)) }
+                if PortError.isTimeout(error), !isBusy() { return kill(.silent(options.pingTime)) }
             }
         }
     }
@@ -155,14 +155,7 @@ final class PoolWorker: Sendable {
         do {
             _ = try await client.request(PoolTurn(), timeout: options.hangTime)
         } catch {
-            if Self.isTimeout(error) { kill(.hung(options.hangTime)) }
-        }
-    }
-
-    private static func isTimeout(_ error: any Error) -> Bool {
-        switch error {
-        case PortError.receiveTimedOut, PortError.sendTimedOut: true
-        default: false
+            if PortError.isTimeout(error) { kill(.hung(options.hangTime)) }
         }
     }
 }

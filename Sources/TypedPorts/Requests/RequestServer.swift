@@ -31,6 +31,8 @@ public final class RequestServer: Sendable {
     private struct State {
         var handlers: [UInt32: Entry] = [:]
         var observers = RequestObservers()
+        /// The requests whose handlers have begun.
+        var begunCount = 0
     }
 
     private let state = Lock(State())
@@ -120,8 +122,12 @@ public final class RequestServer: Sendable {
     }
 
     @Sendable func answer(_ request: MessagePortRequest) async throws -> MachPort.Message {
-        let (entry, observers) = state.withLock { [id = request.id] state in (state.handlers[id], state.observers) }
+        let (entry, observers) = state.withLock { [id = request.id] state in
+            state.begunCount &+= 1
+            return (state.handlers[id], state.observers)
+        }
         guard let entry else {
+            if request.id == ServerPing.messageID { return try coder.message(EmptyReply()) }
             throw unknownRequest(request.id)
         }
         do {
@@ -131,6 +137,9 @@ public final class RequestServer: Sendable {
             throw entry.failure(error)
         }
     }
+
+    /// The number of requests whose handlers have begun.
+    var begunCount: Int { state.withLock { $0.begunCount } }
 
     private func unknownRequest(_ id: UInt32) -> RequestFailure {
         let names = state.withLock { $0.handlers.values.map(\.request.name) }.sorted()
