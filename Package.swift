@@ -12,6 +12,7 @@ let package = Package(
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
         .library(name: "Workers", targets: ["Workers"]),
         .library(name: "Activation", targets: ["Activation"]),
+        .library(name: "ServiceManager", targets: ["ServiceManager"]),
         .library(name: "PortsInspection", targets: ["PortsInspection"]),
         .library(name: "PortsMetrics", targets: ["PortsMetrics"]),
         .library(name: "PortsTracing", targets: ["PortsTracing"]),
@@ -69,6 +70,7 @@ let package = Package(
                 .product(name: "DequeModule", package: "swift-collections"),
             ]),
         .target(name: "Activation", dependencies: ["Workers", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
+        .target(name: "ServiceManager", dependencies: ["RunLoops", "RunLoopLocks", "CRunLoopShims"]),
         .target(
             name: "PortsInspection",
             dependencies: [
@@ -99,7 +101,7 @@ let package = Package(
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
-                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "PortsInspection", "PortsMetrics",
+                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection", "PortsMetrics",
                 "PortsTracing", "FoundationPorts", "CoreFoundationPorts", "ZeroMQ",
             ]),
         .executableTarget(
@@ -171,6 +173,15 @@ let package = Package(
             name: "ActivationTestHelper", dependencies: ["Activation", "TestSupport"],
             path: "Tests/ActivationTestHelper"),
         .testTarget(name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "TestSupport"]),
+        .executableTarget(
+            name: "ServiceManagerTestHelper", dependencies: ["ServiceManager", "TypedPorts", "TestSupport"],
+            path: "Tests/ServiceManagerTestHelper"),
+        .testTarget(
+            name: "ServiceManagerTests",
+            dependencies: [
+                "ServiceManager", "RunLoops", "CRunLoopShims", "ServiceManagerTestHelper", "OwnThread",
+                "TestSupport",
+            ]),
         .testTarget(name: "WorkersTests", dependencies: ["Workers", "WorkersTestHelper", "TestSupport"]),
         .testTarget(
             name: "CoreFoundationPortsTests",

@@ -1,0 +1,69 @@
+import RunLoopLocks
+import RunLoops
+
+/// This process's relation to its service manager. The public calls use the one of the process's environment.
+final class ManagerConnection: Sendable {
+    static let shared = ManagerConnection(ServiceEnvironment())
+
+    let environment: ServiceEnvironment
+    /// Whether somebody has taken the descriptors that the manager has passed.
+    let areDescriptorsTaken = Lock(false)
+    /// The last status that the program has given, which a report of trouble replaces for a while.
+    private let status = Lock("")
+
+    init(_ environment: ServiceEnvironment) { self.environment = environment }
+
+    /// Sends notifications, and blocks the thread while the manager's socket is full.
+    func notify(
+        _ notifications: [ServiceManager.Notification], before deadline: MonotonicInstant
+    ) throws(ServiceManagerError) -> Bool {
+        guard let address = environment["NOTIFY_SOCKET"] else { return false }
+        let datagrams = try NotificationDatagram.all(notifications)
+        let socket = try NotifySocket(address)
+        for datagram in datagrams {
+            while try !socket.send(datagram) {
+                guard socket.waitForRoom(until: deadline) else { throw .busy(address: address) }
+            }
+        }
+        note(notifications)
+        return true
+    }
+
+    /// The time after which a task tries again to send. No event says to a task that another process's socket has room.
+    private static let retryTime = Duration.milliseconds(10)
+
+    /// Sends notifications, and suspends the task while the manager's socket is full.
+    nonisolated(nonsending) func notify(
+        _ notifications: [ServiceManager.Notification], before deadline: MonotonicInstant
+    ) async throws(ServiceManagerError) -> Bool {
+        guard let address = environment["NOTIFY_SOCKET"] else { return false }
+        let datagrams = try NotificationDatagram.all(notifications)
+        let socket = try NotifySocket(address)
+        for datagram in datagrams {
+            while try !socket.send(datagram) {
+                // A cancelled task does not wait.
+                let hasWaited = (try? await Task.sleep(for: Self.retryTime)) != nil
+                guard hasWaited, !deadline.hasPassed else { throw .busy(address: address) }
+            }
+        }
+        note(notifications)
+        return true
+    }
+
+    /// Sends a sign of life without waiting. When it fails, the next one follows soon.
+    func sendAlive() { _ = try? notify([.alive], before: .distantPast) }
+
+    /// Shows trouble in the place of the status; nil shows the program's status again.
+    func report(_ trouble: String?) {
+        let text = trouble ?? status.withLock { $0 }
+        guard let address = environment["NOTIFY_SOCKET"] else { return }
+        guard let datagram = try? NotificationDatagram(.status(text)), let socket = try? NotifySocket(address) else {
+            return
+        }
+        _ = try? socket.send(datagram)
+    }
+
+    private func note(_ notifications: [ServiceManager.Notification]) {
+        for case .status(let text) in notifications.map(\.kind) { status.withLock { $0 = text } }
+    }
+}

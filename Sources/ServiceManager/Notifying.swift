@@ -1,0 +1,39 @@
+import RunLoops
+
+extension ServiceManager {
+    /// Sends notifications to the service manager, in one datagram as far as possible. The manager has them when the call
+    /// returns, in their order, but has not acted on them. The thread blocks only while the manager's socket is full. The
+    /// corresponding C function is `sd_notify`.
+    /// - Parameters:
+    ///   - notifications: The notifications. Together their lines have up to 4,096 bytes.
+    ///   - deadline: The time at which the call stops waiting for room. The default is 5 seconds from now.
+    /// - Returns: False when there is no manager, or the manager wants no notifications: `NOTIFY_SOCKET` is not set.
+    /// - Throws: ``ServiceManagerError``: `unreachable`, `busy`, `textTooLong`, an error of a notification's value…
+    @available(*, noasync, message: "it may block; `try await` it in an async function, not at the top of main.swift")
+    @discardableResult
+    public static func notify(
+        _ notifications: Notification..., before deadline: ContinuousClock.Instant = .now + .seconds(5)
+    ) throws(ServiceManagerError) -> Bool {
+        try ManagerConnection.shared.notify(notifications, before: MonotonicInstant(deadline))
+    }
+
+    /// Sends notifications to the service manager, in one datagram as far as possible. The manager has them when the call
+    /// returns, in their order, but has not acted on them. The task is suspended only while the manager's socket is full.
+    /// The corresponding C function is `sd_notify`.
+    /// - Parameters:
+    ///   - notifications: The notifications. Together their lines have up to 4,096 bytes.
+    ///   - deadline: The time at which the call stops waiting for room. The default is 5 seconds from now. A cancelled task
+    ///     sends, and does not wait.
+    /// - Returns: False when there is no manager, or the manager wants no notifications: `NOTIFY_SOCKET` is not set.
+    /// - Throws: ``ServiceManagerError``: `unreachable`, `busy`, `textTooLong`, an error of a notification's value…
+    @discardableResult
+    public nonisolated(nonsending) static func notify(
+        _ notifications: Notification..., before deadline: ContinuousClock.Instant = .now + .seconds(5)
+    ) async throws(ServiceManagerError) -> Bool {
+        try await ManagerConnection.shared.notify(notifications, before: MonotonicInstant(deadline))
+    }
+
+    /// The environment variables of this page's protocol. A `WorkerProcess` inherits none of them. Where a program is started
+    /// in another way, remove them from its environment: it would speak for this process.
+    public static let variables: Set<String> = ServiceVariables.names
+}
