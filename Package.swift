@@ -179,7 +179,7 @@ let package = Package(
         .testTarget(
             name: "ServiceManagerTests",
             dependencies: [
-                "ServiceManager", "RunLoops", "CRunLoopShims", "ServiceManagerTestHelper", "OwnThread",
+                "ServiceManager", "RunLoops", "CRunLoopShims", "ServiceManagerTestHelper", "daemon", "OwnThread",
                 "TestSupport",
             ]),
         .testTarget(name: "WorkersTests", dependencies: ["Workers", "WorkersTestHelper", "TestSupport"]),
@@ -247,6 +247,12 @@ for (folder, command, dependencies) in [
         .executableTarget(
             name: command, dependencies: dependencies, path: "Examples/\(folder)", exclude: ["expected.txt"]))
 }
+
+// A daemon and its unit for systemd.
+package.targets.append(
+    .executableTarget(
+        name: "daemon", dependencies: ["ServiceManager", "TypedPorts", "Ports"], path: "Examples/Daemon",
+        exclude: ["expected.txt", "daemon.service"]))
 
 // One daemon and its client, in the steps of the page about moving over.
 for (folder, dependencies) in [

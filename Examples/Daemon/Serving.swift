@@ -1,0 +1,30 @@
+import Glibc
+import ServiceManager
+import TypedPorts
+
+/// Greets until SIGTERM or SIGINT, and reads its file again on SIGHUP.
+func serve(path: String) async throws {
+    // First: until the sequence is made, these signals end the process at once.
+    let signals = try SignalSequence([SIGTERM, SIGINT, SIGHUP])
+    defer { withExtendedLifetime(signals) {} }
+    let greeter = Greeter(path: path, counter: try await Counter())
+    let server = try RequestServer(name: serviceName)
+    server.handle(Greet.self) { greet in await greeter.greet(greet.name) }
+    server.handle(Report.self) { _ in await greeter.report }
+    async let running: Void = server.run()
+    let watchdog = Task { try await ServiceManager.runWatchdog { try await server.ping(timeout: $0) } }
+
+    // The name is there: programs that the manager starts after this one find it.
+    try await ServiceManager.notify(.ready, .status("greets as \(serviceName)"))
+    while try await signals.wait() == SIGHUP {
+        try await ServiceManager.notify(.reloading)
+        await greeter.reload()
+        try await ServiceManager.notify(.ready)
+    }
+
+    try await ServiceManager.notify(.stopping)
+    watchdog.cancel()
+    // A handler that does not return must not keep the program.
+    guard await server.finish(before: .now + .seconds(10)) else { exit(1) }
+    try await running
+}

@@ -1,0 +1,88 @@
+import Glibc
+import OwnThread
+import TestSupport
+import Testing
+
+/// The example under the real `systemd --user`, in namespaces of its own, where the machine has it and allows that.
+@Suite(.ownThread) struct SystemdTests {
+    /// Starts a manager for a home folder, `$1`, calls the function `use`, and ends everything with the shell.
+    private static func script(_ use: String) -> String {
+        """
+        set -eu
+        mount -t tmpfs tmpfs /run
+        export HOME="$1" XDG_RUNTIME_DIR=/run/user SYSTEMD_LOG_TARGET=console PATH="$PATH:/lib/systemd:/usr/lib/systemd"
+        mkdir -p -m 700 /run/user
+        # By this folder systemd knows that it has started the machine.
+        mkdir -p /run/systemd/system
+        control() { timeout 30 systemctl --user --no-pager "$@"; }
+        use() {
+        \(use)
+        }
+        # Its own units, and no others.
+        SYSTEMD_UNIT_PATH="$HOME/.config/systemd/user:" systemd --user --unit=sockets.target </dev/null >&2 &
+        for try in $(seq 300); do
+            [ -S /run/user/systemd/private ] && control is-system-running >/dev/null 2>&1 && break
+            sleep 0.1
+        done
+        use
+        """
+    }
+
+    /// Unprivileged users get a user namespace, too.
+    private static func run(_ use: String, home: String) -> Run {
+        Run(
+            ["unshare"] + (geteuid() == 0 ? [] : ["--map-root-user"])
+                + [
+                    "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c", script(use), "sh",
+                    home,
+                ],
+            environment: ["PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
+    }
+
+    private static let isThere: Bool = {
+        let folder = TemporaryFolder()
+        return run("control show --property=Version", home: folder.path).child.wait() == 0
+    }()
+
+    /// A home folder with the example and its unit.
+    private func makeHome() -> TemporaryFolder {
+        let home = TemporaryFolder()
+        let shell =
+            #"mkdir -p "$0/.local/bin" "$0/.config/systemd/user"; ln -s "$1" "$0/.local/bin/daemon"; "#
+            + #"cp "$2" "$0/.config/systemd/user"; echo "Good day" >"$0/.config/greeting""#
+        let made = Child(["/bin/sh", "-c", shell, home.path, "\(Child.folder)/daemon", Unit.path])
+        #expect(made.wait() == 0)
+        return home
+    }
+
+    @Test(.enabled(if: isThere, "systemd --user cannot run here"))
+    func `systemd starts, reloads, restarts and stops the daemon`() throws {
+        let home = makeHome()
+        let use = #"""
+            show() { control show daemon --property="$1" --value; }
+            control start daemon
+            show ActiveState
+            show StatusText
+            show NFileDescriptorStore
+            show WatchdogUSec
+            "$HOME/.local/bin/daemon" ask Ann
+            echo "Good night" >"$HOME/.config/greeting"
+            control reload daemon
+            "$HOME/.local/bin/daemon" ask Ben
+            kill -KILL "$(show MainPID)"
+            "$HOME/.local/bin/daemon" ask Cem
+            "$HOME/.local/bin/daemon" report
+            control stop daemon
+            show ActiveState
+            show Result
+            """#
+        let run = Self.run(use, home: home.path)
+        #expect(run.child.wait() == 0)
+        let output = String(decoding: run.output, as: UTF8.self).split(separator: "\n")
+        #expect(
+            output == [
+                "active", "greets as com.example.greeter", "1", "10s", "Good day, Ann!", "Good night, Ben!",
+                "Good night, Cem!", "greetings: 3", "inactive", "success",
+            ], "\(String(decoding: run.errors, as: UTF8.self))")
+    }
+}
