@@ -17,6 +17,14 @@ final class ManagerConnection: Sendable {
     func notify(
         _ notifications: [ServiceManager.Notification], before deadline: MonotonicInstant
     ) throws(ServiceManagerError) -> Bool {
+        let isSent = try send(notifications, before: deadline)
+        if isSent { note(notifications) }
+        return isSent
+    }
+
+    private func send(
+        _ notifications: [ServiceManager.Notification], before deadline: MonotonicInstant
+    ) throws(ServiceManagerError) -> Bool {
         guard let address = environment["NOTIFY_SOCKET"] else { return false }
         let datagrams = try NotificationDatagram.all(notifications)
         let socket = try NotifySocket(address)
@@ -25,7 +33,6 @@ final class ManagerConnection: Sendable {
                 guard socket.waitForRoom(until: deadline) else { throw .busy(address: address) }
             }
         }
-        note(notifications)
         return true
     }
 
@@ -53,14 +60,13 @@ final class ManagerConnection: Sendable {
     /// Sends a sign of life without waiting. When it fails, the next one follows soon.
     func sendAlive() { _ = try? notify([.alive], before: .distantPast) }
 
-    /// Shows trouble in the place of the status; nil shows the program's status again.
+    /// The longest part of a trouble's text that is shown. An error may describe itself at length.
+    private static let mostCharacters = 500
+
+    /// Shows trouble in the place of the status; nil shows the program's status again. Does not wait.
     func report(_ trouble: String?) {
-        let text = trouble ?? status.withLock { $0 }
-        guard let address = environment["NOTIFY_SOCKET"] else { return }
-        guard let datagram = try? NotificationDatagram(.status(text)), let socket = try? NotifySocket(address) else {
-            return
-        }
-        _ = try? socket.send(datagram)
+        let text = trouble.map { String($0.prefix(Self.mostCharacters)) } ?? status.withLock { $0 }
+        _ = try? send([.status(text)], before: .distantPast)
     }
 
     private func note(_ notifications: [ServiceManager.Notification]) {

@@ -33,7 +33,8 @@ extension ServiceManager {
         try await ManagerConnection.shared.notify(notifications, before: MonotonicInstant(deadline))
     }
 
-    /// The environment variables of this page's protocol. A `WorkerProcess` inherits none of them. Where a program is started
-    /// in another way, remove them from its environment: it would speak for this process.
+    /// The environment variables with which a service manager speaks to the process that it starts. A `WorkerProcess`
+    /// inherits none of them. Remove them from the environment of a program that is started in another way, because it
+    /// would speak for this process.
     public static let variables: Set<String> = ServiceVariables.names
 }
