@@ -22,6 +22,7 @@ import Testing
         SYSTEMD_UNIT_PATH="$HOME/.config/systemd/user:" systemd --user --unit=sockets.target </dev/null >&2 &
         for try in $(seq 300); do
             [ -S /run/user/systemd/private ] && control is-system-running >/dev/null 2>&1 && break
+            kill -0 $!
             sleep 0.1
         done
         use
@@ -84,5 +85,35 @@ import Testing
                 "active", "greets as com.example.greeter", "1", "10s", "Good day, Ann!", "Good night, Ben!",
                 "Good night, Cem!", "greetings: 3", "inactive", "success",
             ], "\(String(decoding: run.errors, as: UTF8.self))")
+    }
+
+    @Test(.enabled(if: isThere, "systemd --user cannot run here"), arguments: ["loop", "tasks", "actor", "server"])
+    func `systemd restarts a service that is stuck`(_ way: String) {
+        let home = TemporaryFolder()
+        let use = """
+            mkdir -p "$HOME/.config/systemd/user"
+            cat >"$HOME/.config/systemd/user/stuck.service" <<END
+            [Service]
+            Type=notify
+            ExecStart=\(Child.folder)/ServiceManagerTestHelper \(way)
+            WatchdogSec=1
+            Restart=on-failure
+            ExecStopPost=/bin/sh -c 'echo \\$SERVICE_RESULT >>$HOME/results'
+            END
+            show() { control show stuck --property="$1" --value; }
+            control daemon-reload
+            control start stuck
+            first="$(show MainPID)"
+            kill -USR1 "$first"
+            for try in $(seq 600); do [ "$(show NRestarts)" = 1 ] && break; sleep 0.1; done
+            # Until the next process is ready.
+            control start stuck
+            [ "$(show MainPID)" != "$first" ] && show ActiveState
+            cat "$HOME/results"
+            """
+        let run = Self.run(use, home: home.path)
+        #expect(run.child.wait(before: .now + .seconds(120)) == 0)
+        let errors = String(decoding: run.errors, as: UTF8.self)
+        #expect(String(decoding: run.output, as: UTF8.self) == "active\nwatchdog\n", "\(errors)")
     }
 }
