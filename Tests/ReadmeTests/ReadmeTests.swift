@@ -42,6 +42,9 @@ struct ReadmeTests {
             ["Requests", "Worker", "Parent"].map { "Examples/Workers/\($0)" }
         ),
         (
+            "ServiceManager/ServiceManager.docc/Systemd", ["Serving", "Counter"].map { "Examples/Daemon/\($0)" }
+        ),
+        (
             "TypedPorts/TypedPorts.docc/TypedPorts",
             ["Requests", "Server", "Client"].map { "Examples/Dictionary/\($0)" }
         ),
@@ -53,6 +56,11 @@ struct ReadmeTests {
             let program = try Repository.text(file.hasSuffix(".c") ? file : "\(file).swift")
             #expect(programs.contains(program), "\(file)")
         }
+    }
+
+    @Test func `the unit of the page on systemd is the example's`() throws {
+        let page = try Repository.text("Sources/ServiceManager/ServiceManager.docc/Systemd.md")
+        #expect(try page.contains("```ini\n\(Repository.text("Examples/Daemon/daemon.service"))```"))
     }
 
     @Test func `the steps of a message in CONTRIBUTING are in the files that it names`() throws {
