@@ -1,3 +1,4 @@
+import CRunLoopShims
 import RunLoopLocks
 import RunLoops
 
@@ -11,7 +12,13 @@ final class ManagerConnection: Sendable {
     /// The last status that the program has given, which a report of trouble replaces for a while.
     private let status = Lock("")
 
-    init(_ environment: ServiceEnvironment) { self.environment = environment }
+    init(_ environment: ServiceEnvironment) {
+        crl_prepare_fork()
+        self.environment = environment
+    }
+
+    /// The manager's socket; nil when there is none. A forked child has none: it would speak for its parent.
+    var address: String? { crl_is_forked() ? nil : environment["NOTIFY_SOCKET"] }
 
     /// Sends notifications, and blocks the thread while the manager's socket is full.
     func notify(
@@ -25,7 +32,7 @@ final class ManagerConnection: Sendable {
     private func send(
         _ notifications: [ServiceManager.Notification], before deadline: MonotonicInstant
     ) throws(ServiceManagerError) -> Bool {
-        guard let address = environment["NOTIFY_SOCKET"] else { return false }
+        guard let address else { return false }
         let datagrams = try NotificationDatagram.all(notifications)
         let socket = try NotifySocket(address)
         for datagram in datagrams {
@@ -43,7 +50,7 @@ final class ManagerConnection: Sendable {
     nonisolated(nonsending) func notify(
         _ notifications: [ServiceManager.Notification], before deadline: MonotonicInstant
     ) async throws(ServiceManagerError) -> Bool {
-        guard let address = environment["NOTIFY_SOCKET"] else { return false }
+        guard let address else { return false }
         let datagrams = try NotificationDatagram.all(notifications)
         let socket = try NotifySocket(address)
         for datagram in datagrams {

@@ -8,8 +8,8 @@ import RunLoops
 ///
 ///     try ServiceManager.notify(.ready, .status("12 clients"))
 ///
-/// Without a manager there is nothing to do: the calls return false or nil. The variables are read once, at the first
-/// use. Any thread and any task may call everything. libsystemd is not needed.
+/// Without a manager, and in a forked child, there is nothing to do: the calls return false or nil. The variables are read
+/// once, at the first use. Any thread and any task may call everything. libsystemd is not needed.
 public enum ServiceManager {
     /// Something to tell the service manager. `ServiceManager.notify` sends it.
     public struct Notification: Sendable, Hashable {

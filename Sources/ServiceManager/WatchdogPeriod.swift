@@ -20,6 +20,6 @@ extension ManagerConnection {
     /// when the manager does not watch the process, or has no socket for signs of life.
     func watchdogInterval(of process: pid_t) throws(ServiceManagerError) -> Duration? {
         let period = try watchdogPeriod(of: process)
-        return environment["NOTIFY_SOCKET"] == nil ? nil : period.map { max($0 / 4, .milliseconds(1)) }
+        return address == nil ? nil : period.map { max($0 / 4, .milliseconds(1)) }
     }
 }

@@ -53,9 +53,26 @@ func take() throws {
     print(try ServiceManager.takeDescriptors().count)
 }
 
+/// A forked child neither notifies nor takes anything.
+func forkChild() throws {
+    try ServiceManager.notify(.status("before"))
+    let child = fork()
+    if child == 0 {
+        let isSilent =
+            (try? ServiceManager.notify(.status("child"))) == false && (try? ServiceManager.takeDescriptors()) == []
+            && (try? ServiceManager.addWatchdog(to: .main)) == nil
+        _exit(isSilent ? 0 : 1)
+    }
+    var status: Int32 = -1
+    check(waitpid(child, &status, 0) == child && status == 0, "the child has status \(status)")
+    try ServiceManager.notify(.status("after"))
+}
+
 let way = CommandLine.arguments.dropFirst().first ?? ""
 if way == "take" {
     try take()
+} else if way == "fork" {
+    try forkChild()
 } else {
     let getStuck = try start(way)
     let source = try ThreadRunLoop.Source1.signal(SIGUSR1) { _ in getStuck() }

@@ -148,6 +148,16 @@ import Testing
         }
     }
 
+    @Test func `a forked child does not speak for its parent`() {
+        let parent = Child(
+            ["\(Child.folder)/ServiceManagerTestHelper", "fork"],
+            environment: ["NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "1000000"])
+        #expect(parent.wait() == 0)
+        #expect(manager.next()?.lines == ["STATUS=before"])
+        #expect(manager.next()?.lines == ["STATUS=after"])
+        #expect(manager.next(before: .now) == nil)
+    }
+
     /// Sends as much as the manager's socket takes.
     @available(*, noasync)
     private func fill() throws {
