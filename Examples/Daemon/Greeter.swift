@@ -3,7 +3,8 @@ import Glibc
 /// Greets with the words of a file, and counts.
 actor Greeter {
     private let path: String
-    private var words: String
+    /// The words of a greeting, without the name.
+    private(set) var words: String
     private let counter: Counter
     private var reloads = 0
 

@@ -15,11 +15,11 @@ func serve(path: String) async throws {
     let watchdog = Task { try await ServiceManager.runWatchdog { try await server.ping(timeout: $0) } }
 
     // The name is there: programs that the manager starts after this one find it.
-    try await ServiceManager.notify(.ready, .status("greets as \(serviceName)"))
+    try await ServiceManager.notify(.ready, .status("says “\(greeter.words)”"))
     while try await signals.wait() == SIGHUP {
         try await ServiceManager.notify(.reloading)
         await greeter.reload()
-        try await ServiceManager.notify(.ready)
+        try await ServiceManager.notify(.ready, .status("says “\(greeter.words)”"))
     }
 
     try await ServiceManager.notify(.stopping)

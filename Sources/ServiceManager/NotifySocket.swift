@@ -35,7 +35,7 @@ struct NotifySocket: ~Copyable {
         }
         if sent == 0 { return true }
         switch errno {
-        case EAGAIN, ENOBUFS: return false
+        case EAGAIN: return false
         case EBADF:
             throw .badDescriptor(datagram.descriptors.first { fcntl($0, F_GETFD) < 0 } ?? descriptor)
         case ECONNREFUSED, ENOENT, ENOTCONN: throw .unreachable(address: address, errno: errno)

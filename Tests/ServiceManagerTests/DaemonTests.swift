@@ -46,7 +46,7 @@ import Testing
 
         // Type=: the name is there at once, without a wait.
         #expect(unit.directives["Type"] == "notify")
-        #expect(manager.nextNews()?.lines == ["READY=1", "STATUS=greets as com.example.greeter"])
+        #expect(manager.nextNews()?.lines == ["READY=1", "STATUS=says “Good evening”"])
         #expect(entries(of: folder.path + "/ports/names")?.contains("com.example.greeter") == true)
         #expect(output("ask", "Ann") == "Good evening, Ann!\n")
 
@@ -58,7 +58,7 @@ import Testing
         let reload = unit.words("ExecReload", home: folder.path).joined(separator: " ")
         #expect(Child(["/bin/sh", "-c", reload], environment: ["MAINPID": "\(daemon.pid)"]).wait() == 0)
         #expect(manager.nextNews()?.lines.first == "RELOADING=1")
-        #expect(manager.nextNews()?.lines == ["READY=1"])
+        #expect(manager.nextNews()?.lines == ["READY=1", "STATUS=says “Good night”"])
         #expect(output("ask", "Ben") == "Good night, Ben!\n")
 
         daemon.signal(SIGTERM)

@@ -69,6 +69,8 @@ import Testing
             "$HOME/.local/bin/daemon" ask Ann
             echo "Good night" >"$HOME/.config/greeting"
             control reload daemon
+            # systemd waits for the daemon only with Type=notify-reload.
+            for try in $(seq 600); do show StatusText | grep -q night && break; sleep 0.1; done
             "$HOME/.local/bin/daemon" ask Ben
             kill -KILL "$(show MainPID)"
             "$HOME/.local/bin/daemon" ask Cem
@@ -82,7 +84,7 @@ import Testing
         let output = String(decoding: run.output, as: UTF8.self).split(separator: "\n")
         #expect(
             output == [
-                "active", "greets as com.example.greeter", "1", "10s", "Good day, Ann!", "Good night, Ben!",
+                "active", "says “Good day”", "1", "10s", "Good day, Ann!", "Good night, Ben!",
                 "Good night, Cem!", "greetings: 3", "inactive", "success",
             ], "\(String(decoding: run.errors, as: UTF8.self))")
     }
