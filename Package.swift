@@ -101,7 +101,8 @@ let package = Package(
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
-                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection", "PortsMetrics",
+                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection",
+                "PortsMetrics",
                 "PortsTracing", "FoundationPorts", "CoreFoundationPorts", "ZeroMQ",
             ]),
         .executableTarget(
