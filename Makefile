@@ -147,6 +147,9 @@ install-portctl: dependencies
 	@bin=$$($(SWIFT) build -c release --scratch-path .build/install --show-bin-path)/portctl; \
 	to="$(DESTDIR)$(PREFIX)"; share="$$to/share"; set -e; \
 	install -D -m 755 "$$bin" "$$to/bin/portctl"; \
+	install -d "$$to/lib/systemd/user"; \
+	sed 's|^ExecStart=portctl|ExecStart=$(PREFIX)/bin/portctl|' Sources/portctl/Units/ports-activator.service \
+		> "$$to/lib/systemd/user/ports-activator.service"; \
 	for completions in bash:bash-completion/completions/portctl zsh:zsh/site-functions/_portctl \
 		fish:fish/vendor_completions.d/portctl.fish; do \
 		install -d "$$share/$$(dirname "$${completions#*:}")"; \

@@ -107,7 +107,11 @@ let package = Package(
             ]),
         .executableTarget(
             name: "portctl",
-            dependencies: ["Activation", "Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser],
+            dependencies: [
+                "Activation", "ServiceManager", "Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser,
+            ],
+            // For `make install`.
+            exclude: ["Units"],
             resources: [.embedInCode("Pages")]
         ),
         .executableTarget(

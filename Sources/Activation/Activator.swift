@@ -53,11 +53,14 @@ public final class Activator: Sendable {
 
     /// Keeps the services until ``stop()`` is called, or the task is cancelled. Then the services are asked to end, and are
     /// killed when they take too long. An activator runs once.
+    /// - Parameter whenReady: Called when the names of all services are there, but for those that others have.
     /// - Throws: ``ServiceFileError`` when the folder cannot be used.
-    public func run() async throws {
+    public func run(whenReady: @escaping @Sendable () async -> Void = {}) async throws {
         try reload()
         await withTaskCancellationHandler {
+            async let ready: Void = tell(whenReady)
             try? await server.run()
+            await ready
         } onCancel: {
             server.port.invalidate()
         }
@@ -69,7 +72,21 @@ public final class Activator: Sendable {
         for task in tasks { await task.value }
     }
 
-    /// Ends the activator: ``run()`` returns when its services have ended.
+    private func tell(_ whenReady: @Sendable () async -> Void) async {
+        for keeper in state.withLock({ $0.keepers.values.map(\.keeper) }) { _ = await keeper.hasBegun.wait() }
+        await whenReady()
+    }
+
+    /// Checks that the activator serves, as `RequestServer.ping(timeout:)` does. For a watchdog.
+    /// - Throws: `PortError`; `CancellationError`.
+    public nonisolated(nonsending) func ping(timeout: Duration = .seconds(10)) async throws {
+        try await server.ping(timeout: timeout)
+    }
+
+    /// The number of services.
+    public var serviceCount: Int { state.withLock { $0.keepers.count } }
+
+    /// Ends the activator: ``run(whenReady:)`` returns when its services have ended.
     public func stop() { server.port.invalidate() }
 
     /// Reads the folder again.

@@ -8,6 +8,8 @@ final class ServiceKeeper: Sendable {
     private let folder: ServiceFolder
     private let nameServer: PortNameServer
     private let state: Lock<State>
+    /// Set when the name was taken, or could not be.
+    let hasBegun = OneShot<Void>()
 
     private struct State {
         var phase = ServicePhase.waiting
@@ -54,6 +56,7 @@ final class ServiceKeeper: Sendable {
             return exchange(&state.change, with: OneShot())
         }
         change.set(())
+        hasBegun.set(())
     }
 
     // MARK: Commands
@@ -82,13 +85,11 @@ final class ServiceKeeper: Sendable {
             state.isWanted = false
             return state.life
         }
-        life?.stop()
-        return try await phase { phase, _ in
-            switch phase {
-            case .starting, .running, .stopping: false
-            case .waiting, .failed, .elsewhere, .unusable: true
-            }
-        }
+        guard let life else { return phase }
+        life.stop()
+        // Messages that wait may have started it again.
+        guard await life.isOver.wait() != nil else { throw CancellationError() }
+        return phase
     }
 
     private nonisolated(nonsending) func phase(
@@ -142,8 +143,8 @@ final class ServiceKeeper: Sendable {
     private func keep(_ server: LocalMessagePort) async throws {
         var (server, policy) = (server, StartPolicy())
         defer { server.invalidate() }
+        set(.waiting)
         while true {
-            set(.waiting)
             try await waitForReason(at: server)
             let (returned, end) = try await serve(server, &policy)
             server = returned
@@ -166,6 +167,7 @@ final class ServiceKeeper: Sendable {
         try await waitUnlessWanted { try await Task.sleep(for: time) }
         answering.cancel()
         try? await answering.value
+        set(.waiting)
     }
 
     /// - Throws: What the wait throws, and `CancellationError`.
@@ -204,7 +206,11 @@ final class ServiceKeeper: Sendable {
             (state.life, state.isWanted) = (life, false)
             state.startCount += 1
         }
-        defer { state.withLock { $0.life = nil } }
+        defer {
+            state.withLock { $0.life = nil }
+            set(.waiting)
+            life.isOver.set(())
+        }
         let end = await withTaskCancellationHandler {
             await life.run { phase in
                 if case .running = phase { policy.started() }

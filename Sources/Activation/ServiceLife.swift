@@ -24,6 +24,8 @@ final class ServiceLife: Sendable {
     /// Whether the service has taken its port, and not ended before.
     private let isReady = OneShot<Bool>()
     private let state = Lock(State())
+    /// Set when the process has ended and the port is back.
+    let isOver = OneShot<Void>()
 
     /// Starts the process.
     init(
@@ -60,18 +62,18 @@ final class ServiceLife: Sendable {
     /// - Parameter note: Called with each phase.
     func run(_ note: (ServicePhase) -> Void) async -> ServiceEnd {
         note(.starting(pid: process.pid))
-        // Also in a cancelled task.
+        // Also in a cancelled task: a process that was asked to end may still have to give its port back.
         let ending = Task { await listenUntilEnd() }
-        let failure = await failureOfStart()
+        let failure = await Task { await failureOfStart() }.value
         if failure == nil { note(.running(pid: process.pid)) } else { process.send(signal: SIGKILL) }
         let status = await ending.value
-        if let failure { return .notStarted(withLog(failure(status))) }
-        return state.withLock { $0.isStopping || $0.isDone } ? .orderly : .crashed(withLog("it \(status)"))
+        if state.withLock({ $0.isStopping || $0.isDone }) { return .orderly }
+        return failure.map { .notStarted(withLog($0(status))) } ?? .crashed(withLog("it \(status)"))
     }
 
     /// Lends the port to the process.
     /// - Returns: Nil when the service serves; else the reason, with the status of the process.
-    private func failureOfStart() async -> ((ThreadRunLoop.ExitStatus) -> String)? {
+    private func failureOfStart() async -> (@Sendable (ThreadRunLoop.ExitStatus) -> String)? {
         let deadline = ContinuousClock.now + file.startTime
         do {
             let right = try await process.checkIn(before: deadline)

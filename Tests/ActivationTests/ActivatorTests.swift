@@ -203,6 +203,48 @@ import Testing
         }
     }
 
+    @Test func `a program that is not there is the reason each time, until it is there`() async throws {
+        write(program: "/nowhere/program")
+        try await withActivator { activator in
+            for _ in 0..<2 {
+                let error = await #expect(throws: ServiceFailure.self) { try await activator.start("test") }
+                #expect(error?.text.contains("/nowhere/program") == true)
+                #expect(error?.text.contains("No such file") == true, "\(String(describing: error))")
+            }
+            write()
+            #expect(try await activator.start("test").phase.word == "running")
+            _ = try await ask(WhoAreYou())
+        }
+    }
+
+    @Test func `a service is stopped under load, and starts again`() async throws {
+        write()
+        try await withActivator { activator in
+            let isOver = Shared(false)
+            async let asking: Void = {
+                while !isOver.withLock({ $0 }) { _ = try await ask(WhoAreYou()) }
+            }()
+            for _ in 0..<5 {
+                _ = try await activator.stop("test")
+                _ = try await ask(WhoAreYou())
+            }
+            isOver.withLock { $0 = true }
+            try await asking
+        }
+    }
+
+    @Test func `a service that is stopped while it starts has not failed`() async throws {
+        write("test", "TimeoutStartSec=60", program: "/bin/sleep 1000")
+        try await withActivator { activator in
+            async let starting = activator.start("test", timeout: .seconds(60))
+            try await wait(activator) { $0.word == "starting" }
+            #expect(try await activator.stop("test").phase == .waiting)
+            write()
+            _ = try await ask(WhoAreYou())
+            #expect(try await starting.phase.word == "running")
+        }
+    }
+
     @Test func `commands start, stop and restart a service`() async throws {
         write()
         try await withActivator { activator in

@@ -93,6 +93,24 @@ import Testing
             second.errors.contains("holds the services of \(registry.path) already: end it, or set PORTS_DIRECTORY"))
     }
 
+    @Test func `when the activator is killed its service goes on, and the next activator takes over afterwards`() throws
+    {
+        writeService()
+        let killed = try activate()
+        #expect(registry.portctl("start", "test") == Outcome(0))
+        let status = try #require(try registry.json("status", "test", "--json") as? [String: Any])
+        let pid = try #require(status["pid"] as? Int32)
+        killed.child.kill()
+        killed.child.wait()
+        defer { kill(pid, SIGKILL) }
+        #expect(registry.portctl("ping", "test", "--count", "1").status == 0)
+        _ = try activate()
+        #expect(waitUntil { registry.portctl("services").output.contains("test  elsewhere  \(pid)") })
+        kill(pid, SIGTERM)
+        #expect(waitUntil { registry.portctl("services").output.contains("test  waiting") })
+        #expect(registry.portctl("start", "test") == Outcome(0))
+    }
+
     @Test func `a mistake in a file is named with its line`() throws {
         write("test", "ExecStart=/bin/true", "LimitNoFile=3")
         _ = try activate()

@@ -89,6 +89,42 @@ import Testing
             ], "\(String(decoding: run.errors, as: UTF8.self))")
     }
 
+    @Test(.enabled(if: isThere, "systemd --user cannot run here"))
+    func `systemd starts an activator, whose services start with their first message`() {
+        let home = TemporaryFolder()
+        let use = """
+            units="$HOME/.config/systemd/user"
+            services="$HOME/.config/swift-ports/services"
+            mkdir -p "$units" "$services"
+            sed 's|ExecStart=|ExecStart=\(Child.folder)/|' '\(Unit.folder)/Sources/portctl/Units/ports-activator.service' \
+                >"$units/ports-activator.service"
+            printf '[Service]\nExecStart=\(Child.folder)/ActivationTestHelper\n' >"$services/test.service"
+            show() { control show ports-activator --property="$1" --value; }
+            control daemon-reload
+            control start ports-activator
+            show ActiveState
+            show StatusText
+            show WatchdogUSec
+            \(Child.folder)/ActivationTestHelper ask >/dev/null
+            \(Child.folder)/portctl services | sed 1d | awk '{ print $1, $2 }'
+            cp "$services/test.service" "$services/other.service"
+            control reload ports-activator
+            for try in $(seq 600); do show StatusText | grep -q 2 && break; sleep 0.1; done
+            \(Child.folder)/portctl services | sed 1d | awk '{ print $1, $2 }'
+            control stop ports-activator
+            show ActiveState
+            show Result
+            """
+        let run = Self.run(use, home: home.path)
+        #expect(run.child.wait() == 0)
+        let output = String(decoding: run.output, as: UTF8.self).split(separator: "\n")
+        #expect(
+            output == [
+                "active", "services: 1", "30s", "test running", "other waiting", "test running", "inactive",
+                "success",
+            ], "\(String(decoding: run.errors, as: UTF8.self))")
+    }
+
     @Test(.enabled(if: isThere, "systemd --user cannot run here"), arguments: ["loop", "tasks", "actor", "server"])
     func `systemd restarts a service that is stuck`(_ way: String) {
         let home = TemporaryFolder()

@@ -2,8 +2,11 @@ import Foundation
 
 /// The unit file of the example, and how a manager starts the example by it.
 struct Unit {
-    static let path = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .appendingPathComponent("../../Examples/Daemon/daemon.service").standardizedFileURL.path
+    /// The folder of the repository.
+    static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
+        .standardizedFileURL.path
+
+    static let path = "\(folder)/Examples/Daemon/daemon.service"
 
     /// The directives of the section “Service”.
     let directives: [String: String]

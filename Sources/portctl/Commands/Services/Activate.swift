@@ -3,6 +3,7 @@ import ArgumentParser
 import Glibc
 import Ports
 import RunLoops
+import ServiceManager
 
 struct Activate: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,15 +22,37 @@ struct Activate: ParsableCommand {
         try awaited {
             let signals = try SignalSequence([SIGHUP, SIGTERM, SIGINT])
             let activator = try activator()
-            let hearing = Task {
-                for await signal in signals {
-                    if signal != SIGHUP { return activator.stop() }
-                    do { try activator.reload() } catch { report(error) }
+            try await withThrowingDiscardingTaskGroup { group in
+                group.addTask { try await ServiceManager.runWatchdog { try await activator.ping(timeout: $0) } }
+                group.addTask {
+                    for await signal in signals {
+                        if signal == SIGHUP { await reload(activator) } else { return await end(activator) }
+                    }
                 }
+                try await activator.run { await tellReady(activator) }
+                group.cancelAll()
             }
-            defer { hearing.cancel() }
-            try await activator.run()
         }
+    }
+
+    private func reload(_ activator: Activator) async {
+        await tell { try await ServiceManager.notify(.reloading) }
+        do { try activator.reload() } catch { report(error) }
+        await tellReady(activator)
+    }
+
+    private func end(_ activator: Activator) async {
+        await tell { try await ServiceManager.notify(.stopping) }
+        activator.stop()
+    }
+
+    private func tellReady(_ activator: Activator) async {
+        await tell { try await ServiceManager.notify(.ready, .status("services: \(activator.serviceCount)")) }
+    }
+
+    /// Tells the service manager something, if there is one.
+    private func tell(_ notify: () async throws -> Void) async {
+        do { try await notify() } catch { report(error) }
     }
 }
 

@@ -38,11 +38,11 @@ struct ServiceReport: Encodable {
 /// Calls the closure with the activator.
 func withActivator<Value: Sendable>(_ body: @escaping @Sendable (ActivatorClient) async throws -> Value) throws -> Value
 {
-    do {
-        return try awaited { try await body(ActivatorClient()) }
-    } catch PortError.nameNotFound(Activator.name, let directory) {
-        throw NoActivator(directory: directory)
+    // A client would wait for one.
+    if try PortNameServer.shared.registration(forName: Activator.name) == nil {
+        throw NoActivator(directory: PortNameServer.shared.path)
     }
+    return try awaited { try await body(ActivatorClient()) }
 }
 
 private struct NoActivator: Problem {
