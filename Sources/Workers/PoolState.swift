@@ -2,11 +2,14 @@ import DequeModule
 
 /// The workers of a pool and the requests that wait for them, as a value: the pool takes its lock, asks this value for a
 /// decision, and acts after the lock.
+///
+/// Requests go to slots. A pool has more members than slots: each member is a succession of workers, and the worker of a
+/// member has a slot, or is a spare that waits for one.
 struct PoolState<Worker: Sendable>: Sendable {
     /// A worker that a request may use.
     struct Lease: Sendable {
-        let slot: Int
-        /// The number of the worker among those that the slot has had.
+        fileprivate let member: Int
+        /// The number of the worker among those of the member.
         fileprivate let generation: Int
         let worker: Worker
     }
@@ -22,13 +25,25 @@ struct PoolState<Worker: Sendable>: Sendable {
     /// A waiting request, and what it gets.
     typealias Grant = (ticket: Int, outcome: Result<Lease, WorkerPoolError>)
 
-    private struct Slot {
-        /// Nil while none runs, or the present one takes no further requests.
+    private enum Place: Equatable {
+        /// The worker is not there yet, has ended, or will.
+        case none
+        case spare
+        case slot(Int)
+    }
+
+    private struct Member {
         var worker: Worker?
+        var place = Place.none
         var generation = 0
         var busy = 0
-        /// The requests that the present worker has had.
+        /// The requests that the present or last worker has had.
         var count = 0
+    }
+
+    private struct Slot {
+        /// The member whose worker takes the requests; nil while there is none.
+        var member: Int?
         /// The requests that wait for this slot's worker, in their order.
         var waiting: Deque<Int> = []
     }
@@ -38,6 +53,9 @@ struct PoolState<Worker: Sendable>: Sendable {
     private let requestsPerWorker: Int
     private let mostRequests: Int
     private var slots: [Slot]
+    private var members: [Member]
+    /// The members whose workers wait for a slot, the one that has waited longest first.
+    private var spares: Deque<Int> = []
     /// The requests that wait for any worker, in their order.
     private var waiting: Deque<Int> = []
     /// The requests that wait. The queues may have some that do not wait any more.
@@ -45,18 +63,21 @@ struct PoolState<Worker: Sendable>: Sendable {
     private var lastTicket = 0
     private(set) var end: WorkerPoolError?
 
-    init(name: String, count: Int, queueLimit: Int, requestsPerWorker: Int, mostRequests: Int?) {
+    init(name: String, count: Int, spares: Int, queueLimit: Int, requestsPerWorker: Int, mostRequests: Int?) {
         self.name = name
         self.queueLimit = queueLimit
         self.requestsPerWorker = requestsPerWorker
         self.mostRequests = mostRequests ?? .max
         slots = Array(repeating: Slot(), count: count)
+        members = Array(repeating: Member(), count: count + spares)
     }
 
     var waitingCount: Int { tickets.count }
-    func busy(in slot: Int) -> Int { slots[slot].busy }
-    /// Whether the present or last worker of a slot has had a request.
-    func hasWorked(_ slot: Int) -> Bool { slots[slot].count > 0 }
+    /// The requests that the worker of a member has now.
+    func busy(_ member: Int) -> Int { members[member].busy }
+    /// The requests that the worker of a member has had.
+    func count(_ member: Int) -> Int { members[member].count }
+    func isSpare(_ member: Int) -> Bool { members[member].place == .spare }
 
     // MARK: Requests
 
@@ -85,32 +106,35 @@ struct PoolState<Worker: Sendable>: Sendable {
     /// - Returns: The request that gets the place, and whether the worker has to be ended, because it has had enough
     ///   requests.
     mutating func leave(_ lease: Lease) -> (next: Grant?, isSpent: Bool) {
-        let slot = lease.slot
+        let member = lease.member
         // The worker may have a successor.
-        guard slots[slot].generation == lease.generation else { return (nil, false) }
-        slots[slot].busy -= 1
-        if slots[slot].count >= mostRequests { return (nil, slots[slot].busy == 0) }
+        guard members[member].generation == lease.generation else { return (nil, false) }
+        members[member].busy -= 1
+        guard case .slot(let slot) = members[member].place else { return (nil, false) }
+        if members[member].count >= mostRequests { return (nil, members[member].busy == 0) }
         return (next(for: slot), false)
     }
 
     private func isFree(_ slot: Int) -> Bool {
-        slots[slot].worker != nil && slots[slot].busy < requestsPerWorker && slots[slot].count < mostRequests
+        guard let member = slots[slot].member else { return false }
+        return members[member].busy < requestsPerWorker && members[member].count < mostRequests
     }
 
     private var leastBusy: Int? {
-        var best: Int?
+        var (best, least) = (Int?.none, Int.max)
         for slot in slots.indices where isFree(slot) {
-            if slots[slot].busy == 0 { return slot }
-            if best.map({ slots[slot].busy < slots[$0].busy }) ?? true { best = slot }
+            guard let member = slots[slot].member, members[member].busy < least else { continue }
+            if members[member].busy == 0 { return slot }
+            (best, least) = (slot, members[member].busy)
         }
         return best
     }
 
     private mutating func lease(_ slot: Int) -> Lease? {
-        guard let worker = slots[slot].worker else { return nil }
-        slots[slot].busy += 1
-        slots[slot].count += 1
-        return Lease(slot: slot, generation: slots[slot].generation, worker: worker)
+        guard let member = slots[slot].member, let worker = members[member].worker else { return nil }
+        members[member].busy += 1
+        members[member].count += 1
+        return Lease(member: member, generation: members[member].generation, worker: worker)
     }
 
     /// The request that has waited longest for a free slot.
@@ -139,21 +163,39 @@ struct PoolState<Worker: Sendable>: Sendable {
 
     // MARK: Workers
 
-    /// A worker is ready.
+    /// A worker is ready. It gets a slot without a worker, or else is a spare.
     /// - Returns: The requests that get it.
-    mutating func start(_ worker: Worker, in slot: Int) -> [Grant] {
+    mutating func start(_ worker: Worker, as member: Int) -> [Grant] {
         guard end == nil else { return [] }
-        slots[slot].worker = worker
-        slots[slot].generation += 1
-        slots[slot].busy = 0
-        slots[slot].count = 0
+        members[member] = Member(worker: worker, generation: members[member].generation + 1)
+        if let slot = slots.firstIndex(where: { $0.member == nil }) { return fill(slot, with: member) }
+        members[member].place = .spare
+        spares.append(member)
+        return []
+    }
+
+    private mutating func fill(_ slot: Int, with member: Int) -> [Grant] {
+        members[member].place = .slot(slot)
+        slots[slot].member = member
         var grants: [Grant] = []
         while let grant = next(for: slot) { grants.append(grant) }
         return grants
     }
 
-    /// The worker of a slot takes no further requests, because it has ended, or will.
-    mutating func end(_ slot: Int) { slots[slot].worker = nil }
+    /// The worker of a member takes no further requests, because it has ended, or will. A spare takes its slot.
+    /// - Returns: The requests that get the spare.
+    mutating func end(_ member: Int) -> [Grant] {
+        members[member].worker = nil
+        switch exchange(&members[member].place, with: .none) {
+        case .none: return []
+        case .spare:
+            spares.removeAll { $0 == member }
+            return []
+        case .slot(let slot):
+            slots[slot].member = nil
+            return spares.popFirst().map { fill(slot, with: $0) } ?? []
+        }
+    }
 
     /// The pool takes requests again.
     mutating func begin() { end = nil }
@@ -164,11 +206,9 @@ struct PoolState<Worker: Sendable>: Sendable {
         if end == nil { end = error }
         let grants = tickets.sorted().map { ($0, Result<Lease, WorkerPoolError>.failure(error)) }
         tickets = []
-        for slot in slots.indices {
-            slots[slot].worker = nil
-            slots[slot].waiting = []
-        }
-        waiting = []
+        for member in members.indices { (members[member].worker, members[member].place) = (nil, .none) }
+        for slot in slots.indices { slots[slot] = Slot() }
+        (spares, waiting) = ([], [])
         return grants
     }
 }

@@ -43,7 +43,7 @@ public final class WorkerPool: Sendable {
         var state: State
         var waiters: [Int: Waiter] = [:]
         var history: RestartHistory
-        /// The workers that run, by their slots.
+        /// The workers that run, by their members.
         var workers: [PoolWorker?]
         var startCount = 0
         var killed: [String] = []
@@ -57,6 +57,7 @@ public final class WorkerPool: Sendable {
 
     /// The name in errors and the log.
     public let name: String
+    private let count: Int
     private let program: WorkerProcess.Configuration
     private let options: Options
     private let nameServer: PortNameServer
@@ -66,7 +67,7 @@ public final class WorkerPool: Sendable {
     /// - Parameters:
     ///   - program: The program of the workers. The default is this program, without arguments. The pool gives them process
     ///     groups of their own, and lets them end with this process.
-    ///   - count: The number of workers.
+    ///   - count: The number of workers, without the ``Options/spares``.
     ///   - name: The name in errors and the log; nil for that of the program.
     ///   - options: How workers and requests are treated.
     ///   - nameServer: Where the workers check in.
@@ -83,11 +84,11 @@ public final class WorkerPool: Sendable {
         self.options = options
         self.nameServer = nameServer
         let state = State(
-            name: self.name, count: count, queueLimit: options.queueLimit,
+            name: self.name, count: count, spares: options.spares, queueLimit: options.queueLimit,
             requestsPerWorker: options.requestsPerWorker, mostRequests: options.mostRequests)
-        guarded = Lock(
-            Guarded(
-                state: state, history: RestartHistory(options.intensity), workers: Array(repeating: nil, count: count)))
+        self.count = count
+        let workers = [PoolWorker?](repeating: nil, count: count + options.spares)
+        guarded = Lock(Guarded(state: state, history: RestartHistory(options.intensity), workers: workers))
     }
 
     // MARK: Running
@@ -109,8 +110,8 @@ public final class WorkerPool: Sendable {
         }
         guard isFirst else { throw .isRunning(pool: name) }
         await withDiscardingTaskGroup { group in
-            for slot in guarded.withLock({ $0.workers.indices }) {
-                group.addTask { await self.look(after: slot, run) }
+            for member in 0..<count + options.spares {
+                group.addTask { await self.look(after: member, run) }
             }
             // Nil in a cancelled task.
             if await run.stopping.wait() == nil { end(run, with: .stopped(pool: name)) }
@@ -137,20 +138,18 @@ public final class WorkerPool: Sendable {
 
     /// Takes no further requests.
     private func end(_ run: Run, with error: WorkerPoolError) {
-        let granted = guarded.withLock { guarded in
-            guarded.run === run ? guarded.granted(guarded.state.end(error)) : []
-        }
-        for (waiter, outcome) in granted { waiter.set(outcome) }
+        grant { $0.run === run ? $0.state.end(error) : [] }
         run.stopping.set(())
     }
 
     /// The workers that run, and what they do.
     public var workers: [WorkerStatus] {
         guarded.withLock { guarded in
-            guarded.workers.enumerated().compactMap { slot, worker in
+            guarded.workers.enumerated().compactMap { member, worker in
                 guard let worker else { return nil }
-                let count = guarded.state.busy(in: slot)
-                return WorkerStatus(name: worker.name, pid: worker.process.pid, requestsInProgress: count)
+                return WorkerStatus(
+                    name: worker.name, pid: worker.process.pid, requestsInProgress: guarded.state.busy(member),
+                    requests: guarded.state.count(member), isSpare: guarded.state.isSpare(member))
             }
         }
     }
@@ -158,8 +157,8 @@ public final class WorkerPool: Sendable {
     /// The number of requests that wait for a worker.
     public var waitingRequests: Int { guarded.withLock { $0.state.waitingCount } }
 
-    /// Runs the workers of one slot, one after the other.
-    private func look(after slot: Int, _ run: Run) async {
+    /// Runs the workers of one member, one after the other.
+    private func look(after member: Int, _ run: Run) async {
         var backOff = BackOff(options.backOff)
         while !run.stopping.isSet {
             let end: WorkerEnd
@@ -168,7 +167,7 @@ public final class WorkerPool: Sendable {
             case .success(let worker):
                 let hasWorked: Bool
                 name = worker.name
-                (end, hasWorked) = await serve(worker, in: slot)
+                (end, hasWorked) = await serve(worker, as: member)
                 if hasWorked { backOff.reset() }
             case .failure(let failure): (name, end) = (failure.worker, failure.end)
             }
@@ -202,26 +201,34 @@ public final class WorkerPool: Sendable {
 
     /// Runs a worker to its end.
     /// - Returns: How it has ended, and whether it has had a request.
-    private func serve(_ worker: PoolWorker, in slot: Int) async -> (WorkerEnd, hasWorked: Bool) {
+    private func serve(_ worker: PoolWorker, as member: Int) async -> (WorkerEnd, hasWorked: Bool) {
         worker.beforeEnd { [weak self, weak worker] in
-            self?.guarded.withLock { guarded in
-                // The slot may have another worker.
-                if guarded.workers[slot] === worker { guarded.state.end(slot) }
+            self?.grant { guarded in
+                // The member may have another worker.
+                guarded.workers[member] === worker ? guarded.state.end(member) : []
             }
         }
-        let (granted, isStopped) = guarded.withLock { guarded in
-            guarded.workers[slot] = worker
-            return (guarded.granted(guarded.state.start(worker, in: slot)), guarded.state.end != nil)
+        let isStopped = guarded.withLock { guarded in
+            guarded.workers[member] = worker
+            return guarded.state.end != nil
         }
-        for (waiter, outcome) in granted { waiter.set(outcome) }
+        grant { $0.state.start(worker, as: member) }
         if isStopped { worker.end(.stopped) }
-        let end = await worker.watch { [weak self] in (self?.guarded.withLock { $0.state.busy(in: slot) } ?? 0) > 0 }
-        return guarded.withLock { guarded in
-            guarded.state.end(slot)
-            guarded.workers[slot] = nil
+        let end = await worker.watch { [weak self] in (self?.guarded.withLock { $0.state.busy(member) } ?? 0) > 0 }
+        var hasWorked = false
+        grant { guarded in
+            guarded.workers[member] = nil
             if worker.hadToBeKilled { guarded.killed.append(worker.name) }
-            return (end, guarded.state.hasWorked(slot))
+            hasWorked = guarded.state.count(member) > 0
+            return guarded.state.end(member)
         }
+        return (end, hasWorked)
+    }
+
+    /// Changes the state with the lock held, and then resumes the requests that get something.
+    private func grant(_ change: (inout Guarded) -> [State.Grant]) {
+        let granted = guarded.withLock { guarded in guarded.granted(change(&guarded)) }
+        for (waiter, outcome) in granted { waiter.set(outcome) }
     }
 
     // MARK: Requests
@@ -337,8 +344,7 @@ public final class WorkerPool: Sendable {
     }
 
     private func slot(of key: any Hashable & Sendable) -> Int {
-        let hash = UInt(bitPattern: key.hashValue)
-        return guarded.withLock { Int(hash % UInt($0.workers.count)) }
+        Int(UInt(bitPattern: key.hashValue) % UInt(count))
     }
 
     /// Suspends until there is a worker.
@@ -377,11 +383,12 @@ public final class WorkerPool: Sendable {
 
     /// The request is done.
     private func leave(_ lease: State.Lease) {
-        let (granted, isSpent) = guarded.withLock { guarded in
-            let (next, isSpent) = guarded.state.leave(lease)
-            return (next.map { guarded.granted([$0]) } ?? [], isSpent)
+        var isSpent = false
+        grant { guarded in
+            let left = guarded.state.leave(lease)
+            isSpent = left.isSpent
+            return left.next.map { [$0] } ?? []
         }
-        for (waiter, outcome) in granted { waiter.set(outcome) }
         if isSpent { lease.worker.end(.requestLimit(options.mostRequests ?? 0)) }
     }
 

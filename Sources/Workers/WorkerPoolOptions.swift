@@ -3,6 +3,9 @@ import TypedPorts
 extension WorkerPool {
     /// How a pool treats its workers and its requests. Each has a default.
     public struct Options: Sendable {
+        /// The workers that are started and ready beside the pool's count. When a worker ends, a spare takes its place at
+        /// once, so that no request waits for the start of a process. The default is 0.
+        public var spares = 0
         /// The requests that one worker handles at a time. The default is 1: a crash ends no other request.
         public var requestsPerWorker = 1
         /// The requests that wait for a worker. Further ones throw ``WorkerPoolError/full(pool:limit:)``. The default is
@@ -36,6 +39,7 @@ extension WorkerPool {
         public init() {}
 
         func check() throws(PortError) {
+            try PortError.check("spares", spares, in: 0...10_000)
             try PortError.check("requestsPerWorker", requestsPerWorker, in: 1...1_000_000)
             try PortError.check("queueLimit", queueLimit, in: 0...1_000_000_000)
             try PortError.check("mostRequests", mostRequests ?? 1, in: 1...Int.max)
@@ -53,4 +57,8 @@ public struct WorkerStatus: Sendable, Hashable {
     public let pid: Int32
     /// The requests that it has now.
     public let requestsInProgress: Int
+    /// The requests that it has had, with those in progress.
+    public let requests: Int
+    /// Whether it is one of the pool's ``WorkerPool/Options/spares``, and waits for the end of another worker.
+    public let isSpare: Bool
 }

@@ -6,8 +6,12 @@ import Testing
 @Suite struct PoolStateTests {
     typealias State = PoolState<String>
 
-    private func state(count: Int = 2, queueLimit: Int = 10, requests: Int = 1, most: Int? = nil) -> State {
-        State(name: "pool", count: count, queueLimit: queueLimit, requestsPerWorker: requests, mostRequests: most)
+    private func state(
+        count: Int = 2, spares: Int = 0, queueLimit: Int = 10, requests: Int = 1, most: Int? = nil
+    ) -> State {
+        State(
+            name: "pool", count: count, spares: spares, queueLimit: queueLimit, requestsPerWorker: requests,
+            mostRequests: most)
     }
 
     private func lease(_ arrival: State.Arrival) -> State.Lease? {
@@ -26,9 +30,9 @@ import Testing
         var state = state()
         let tickets = (1...3).map { _ in ticket(state.arrive(for: nil)) }
         #expect(state.waitingCount == 3)
-        var grants = state.start("a", in: 0)
+        var grants = state.start("a", as: 0)
         #expect(grants.map(\.ticket) == [tickets[0]] && worker(grants.first) == "a")
-        grants = state.start("b", in: 1)
+        grants = state.start("b", as: 1)
         #expect(grants.map(\.ticket) == [tickets[1]] && worker(grants.first) == "b")
         let lease = try grants[0].outcome.get()
         let next = state.leave(lease).next
@@ -38,7 +42,7 @@ import Testing
 
     @Test func `a request goes to the worker that has least to do`() throws {
         var state = state(requests: 2)
-        _ = (state.start("a", in: 0), state.start("b", in: 1))
+        _ = (state.start("a", as: 0), state.start("b", as: 1))
         let workers = (1...4).map { _ in lease(state.arrive(for: nil))?.worker }
         #expect(workers == ["a", "b", "a", "b"])
         #expect(ticket(state.arrive(for: nil)) != nil)
@@ -48,7 +52,7 @@ import Testing
         throws
     {
         var state = state()
-        _ = (state.start("a", in: 0), state.start("b", in: 1))
+        _ = (state.start("a", as: 0), state.start("b", as: 1))
         let first = try #require(lease(state.arrive(for: 1)))
         #expect(first.worker == "b")
         let own = ticket(state.arrive(for: 1))
@@ -62,19 +66,19 @@ import Testing
     @Test func `the queue has a bound, and those who go make room`() {
         var state = state(queueLimit: 2)
         let first = ticket(state.arrive(for: nil))
-        #expect(ticket(state.arrive(for: 0)) != nil)
+        #expect(ticket(state.arrive(for: 1)) != nil)
         #expect(error(state.arrive(for: nil)) == .full(pool: "pool", limit: 2))
         #expect(first.map { state.withdraw($0) } == true)
         #expect(first.map { state.withdraw($0) } == false)
         let third = ticket(state.arrive(for: nil))
         #expect(third != nil)
         // The one that has gone gets nothing.
-        #expect(state.start("b", in: 1).map(\.ticket) == [third])
+        #expect(state.start("b", as: 1).map(\.ticket) == [third])
     }
 
     @Test func `a worker is spent when its requests are done`() throws {
         var state = state(count: 1, requests: 2, most: 2)
-        _ = state.start("a", in: 0)
+        _ = state.start("a", as: 0)
         let leases = [lease(state.arrive(for: nil)), lease(state.arrive(for: nil))].compactMap(\.self)
         #expect(leases.count == 2)
         let waiting = ticket(state.arrive(for: nil))
@@ -82,19 +86,51 @@ import Testing
         #expect(left.next == nil && !left.isSpent)
         left = state.leave(leases[1])
         #expect(left.next == nil && left.isSpent)
-        state.end(0)
-        #expect(state.start("b", in: 0).map(\.ticket) == [waiting])
+        _ = state.end(0)
+        #expect(state.start("b", as: 0).map(\.ticket) == [waiting])
     }
 
     @Test func `what a former worker has left is not its successor's`() throws {
         var state = state(count: 1)
-        _ = state.start("a", in: 0)
+        _ = state.start("a", as: 0)
         let late = try #require(lease(state.arrive(for: nil)))
-        state.end(0)
+        _ = state.end(0)
         let waiting = ticket(state.arrive(for: nil))
-        #expect(state.start("b", in: 0).map(\.ticket) == [waiting])
+        #expect(state.start("b", as: 0).map(\.ticket) == [waiting])
         #expect(state.leave(late).next == nil)
-        #expect(state.busy(in: 0) == 1)
+        #expect(state.busy(0) == 1)
+    }
+
+    @Test func `a spare takes the slot of a worker that ends, with the requests that wait for it`() throws {
+        var state = state(count: 1, spares: 2)
+        for (member, worker) in ["a", "b", "c"].enumerated() { _ = state.start(worker, as: member) }
+        #expect((0...2).map { state.isSpare($0) } == [false, true, true])
+        let late = try #require(lease(state.arrive(for: 0)))
+        let waiting = ticket(state.arrive(for: 0))
+        // The spare that has waited longest.
+        let grants = state.end(0)
+        #expect(grants.map(\.ticket) == [waiting] && worker(grants.first) == "b")
+        #expect((0...2).map { state.isSpare($0) } == [false, false, true])
+        // The former worker has its request still, and gets no other.
+        #expect((0...1).map { state.busy($0) } == [1, 1])
+        #expect(state.leave(late).next == nil && state.busy(0) == 0)
+        #expect(state.end(0).isEmpty)
+        // Its successor is a spare, behind the one that was there.
+        _ = state.start("d", as: 0)
+        #expect(state.isSpare(0))
+        _ = state.leave(try grants[0].outcome.get())
+        _ = state.end(1)
+        #expect(lease(state.arrive(for: nil))?.worker == "c")
+    }
+
+    @Test func `a spare that has ended takes no slot`() {
+        var state = state(count: 1, spares: 1)
+        _ = (state.start("a", as: 0), state.start("b", as: 1))
+        #expect(state.end(1).isEmpty && !state.isSpare(1))
+        _ = state.end(0)
+        let next = ticket(state.arrive(for: nil))
+        let grants = state.start("c", as: 1)
+        #expect(grants.map(\.ticket) == [next] && worker(grants.first) == "c")
     }
 
     @Test func `the end refuses those who wait and those who come`() {
@@ -104,7 +140,7 @@ import Testing
         #expect(grants.map(\.ticket) == tickets)
         #expect(grants.allSatisfy { if case .failure(.stopped) = $0.outcome { true } else { false } })
         #expect(error(state.arrive(for: nil)) == .stopped(pool: "pool"))
-        #expect(state.start("a", in: 0).isEmpty)
+        #expect(state.start("a", as: 0).isEmpty)
         _ = state.end(.failed(pool: "pool", reasons: []))
         #expect(error(state.arrive(for: nil)) == .stopped(pool: "pool"))
     }

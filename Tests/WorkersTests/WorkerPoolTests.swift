@@ -120,6 +120,46 @@ import WorkersTestHelper
         }
     }
 
+    @Test func `a spare serves when a worker has ended, before that has a successor`() async throws {
+        try await withPool(1, { ($0.spares, $0.intensity.most) = (1, 0) }) { pool in
+            #expect(await waitUntil { pool.workers.count == 2 && pool.workers.contains(where: \.isSpare) })
+            let spare = try #require(pool.workers.first { $0.isSpare })
+            let first = try await ask(pool, Work(.answer))
+            #expect(first.pid != spare.pid)
+            kill(first.pid, SIGTERM)
+            #expect(await waitUntil { !pool.workers.contains { $0.pid == first.pid } })
+            #expect(try await ask(pool, Work(.answer)).pid == spare.pid)
+            // The successor is the next spare.
+            #expect(await waitUntil { pool.workers.contains(where: \.isSpare) })
+            #expect(pool.workers.map(\.requests).sorted() == [0, 1])
+        }
+    }
+
+    @Test func `a spare that dies is replaced`() async throws {
+        try await withPool(1, { $0.spares = 2 }) { pool in
+            #expect(await waitUntil { pool.workers.count(where: \.isSpare) == 2 })
+            let first = try #require(pool.workers.first { $0.isSpare })
+            kill(first.pid, SIGKILL)
+            #expect(
+                await waitUntil {
+                    pool.workers.count(where: \.isSpare) == 2 && !pool.workers.contains { $0.pid == first.pid }
+                })
+        }
+    }
+
+    @Test func `spares that die count for the limit of restarts`() async throws {
+        var options = WorkerPool.Options()
+        (options.startTime, options.spares) = (.seconds(60), 1)
+        options.intensity = RestartIntensity(most: 0, in: .seconds(60))
+        let pool = try WorkerPool(Self.program, count: 1, options: options, nameServer: names)
+        let running = Task { try await pool.run() }
+        #expect(await waitUntil { pool.workers.contains(where: \.isSpare) })
+        let spare = try #require(pool.workers.first { $0.isSpare })
+        kill(spare.pid, SIGKILL)
+        let error = await #expect(throws: WorkerPoolError.self) { try await running.value }
+        #expect(error?.description.contains("pid \(spare.pid)") == true)
+    }
+
     @Test func `equal keys go to one worker`() async throws {
         try await withPool(3) { pool in
             var pids: [Int: Set<Int32>] = [:]
