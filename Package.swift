@@ -66,8 +66,9 @@ let package = Package(
         .target(
             name: "Workers",
             dependencies: [
-                "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
+                "TypedPorts", "Ports", "RunLoops", "RunLoopLocks", "CRunLoopShims",
                 .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]),
         .target(name: "Activation", dependencies: ["Workers", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .target(name: "ServiceManager", dependencies: ["RunLoops", "RunLoopLocks", "CRunLoopShims"]),
@@ -184,10 +185,16 @@ let package = Package(
         .testTarget(
             name: "ServiceManagerTests",
             dependencies: [
-                "ServiceManager", "RunLoops", "CRunLoopShims", "ServiceManagerTestHelper", "daemon", "OwnThread",
+                "ServiceManager", "RunLoops", "CRunLoopShims", "ServiceManagerTestHelper", "ActivationTestHelper",
+                "portctl", "daemon", "OwnThread",
                 "TestSupport",
             ]),
-        .testTarget(name: "WorkersTests", dependencies: ["Workers", "WorkersTestHelper", "TestSupport"]),
+        .testTarget(
+            name: "WorkersTests",
+            dependencies: [
+                "Workers", "WorkersTestHelper", "OwnThread", "TestSupport",
+                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
+            ]),
         .testTarget(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "DarwinNames", "Ports", "OwnThread", "TestSupport"]),

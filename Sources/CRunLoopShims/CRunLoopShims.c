@@ -151,6 +151,12 @@ bool crl_thread_has_ended(int thread) {
     return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 int crl_process_id(void) { return getpid(); }
+int crl_pipe(int ends[2]) {
+    return pipe2(ends, O_CLOEXEC) == 0 ? fcntl(ends[0], F_SETFL, O_NONBLOCK) : -1;
+}
+
+void crl_buffer_output_by_lines(void) { setvbuf(stdout, NULL, _IOLBF, 0); }
+
 void crl_thread_set_name(const char *name) {
     char kept[16];
     snprintf(kept, sizeof kept, "%s", name);

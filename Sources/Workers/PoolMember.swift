@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 import RunLoops
 import TypedPorts
@@ -33,6 +34,8 @@ enum PoolMember {
     static func work(_ setUp: (RequestServer) async throws -> Void) async throws {
         // First: until the sequence is made, SIGTERM ends the process at once.
         let signals = try SignalSequence([SIGTERM])
+        // A crash would lose complete lines, where the output is a file or a pipe.
+        crl_buffer_output_by_lines()
         let limit = getenv(variable).flatMap { Int(String(cString: $0)) } ?? 1
         // A program that this one starts is no worker.
         unsetenv(variable)

@@ -26,15 +26,38 @@ final class PoolWorker: Sendable {
 
     static func launch(
         _ name: String, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
-        _ nameServer: PortNameServer
+        _ surroundings: PoolSurroundings, _ nameServer: PortNameServer
     ) async throws -> PoolWorker {
+        let deadline = ContinuousClock.now + options.startTime
+        let process = try start(name, program, options, surroundings, nameServer)
+        do {
+            _ = try await process.checkIn(before: deadline)
+            return try PoolWorker(name, process, options)
+        } catch {
+            process.send(signal: SIGKILL)
+            throw error
+        }
+    }
+
+    private static func start(
+        _ name: String, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
+        _ surroundings: PoolSurroundings, _ nameServer: PortNameServer
+    ) throws -> WorkerProcess {
         var program = program
         if program.processGroup == .inherited { program.processGroup = .own }
         program.endsWithLauncher = true
         program.environment = program.environment.updating([PoolMember.variable: "\(options.requestsPerWorker)"])
-        let process = try await WorkerProcess.launch(
-            program, nameServer: nameServer, before: .now + options.startTime)
-        return try PoolWorker(name, process, options)
+        // The writing ends are open until the worker has them.
+        let pipes = try surroundings.output?.redirect(&program) ?? []
+        let process = try WorkerProcess.start(program, nameServer: nameServer)
+        do {
+            let end = try surroundings.output?.read(pipes, of: name, process.pid)
+            process.onExit { _ in end?() }
+            return process
+        } catch {
+            process.send(signal: SIGKILL)
+            throw error
+        }
     }
 
     private init(_ name: String, _ process: WorkerProcess, _ options: WorkerPool.Options) throws(CheckInError) {

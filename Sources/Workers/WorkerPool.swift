@@ -96,7 +96,10 @@ public final class WorkerPool: Sendable {
     /// Starts the workers, and looks after them until the pool is stopped, or the calling task is cancelled, which stops the
     /// pool. Returns when all workers have ended. Then the pool may run again.
     /// - Throws: ``WorkerPoolError``: `failed` when the workers have ended too often; `isRunning`.
-    public func run() async throws(WorkerPoolError) {
+    public func run() async throws(WorkerPoolError) { try await work(begin()) }
+
+    /// Begins a run, unless the pool runs already.
+    private func begin() throws(WorkerPoolError) -> Run {
         // Each worker would start workers without end.
         guard !PoolMember.isMember else { throw .failed(pool: name, reasons: [PoolMember.noProgram]) }
         let (run, isFirst) = guarded.withLock { guarded -> (Run, Bool) in
@@ -109,9 +112,27 @@ public final class WorkerPool: Sendable {
             return (guarded.run, guarded.run.hasBegun.set(()))
         }
         guard isFirst else { throw .isRunning(pool: name) }
+        return run
+    }
+
+    /// The whole of a run that has begun.
+    private func work(_ run: Run) async throws(WorkerPoolError) {
+        do {
+            let surroundings = try await PoolSurroundings(options)
+            await lookAfterAll(run, surroundings)
+            await surroundings.end()
+        } catch {
+            end(run, with: .failed(pool: name, reasons: ["\(error)"]))
+        }
+        let reason = guarded.withLock { $0.state.end }
+        run.ended.set(())
+        if case .failed(let pool, let reasons) = reason { throw .failed(pool: pool, reasons: reasons) }
+    }
+
+    private func lookAfterAll(_ run: Run, _ surroundings: PoolSurroundings) async {
         await withDiscardingTaskGroup { group in
             for member in 0..<count + options.spares {
-                group.addTask { await self.look(after: member, run) }
+                group.addTask { await self.look(after: member, run, surroundings) }
             }
             // Nil in a cancelled task.
             if await run.stopping.wait() == nil { end(run, with: .stopped(pool: name)) }
@@ -119,9 +140,6 @@ public final class WorkerPool: Sendable {
             // Workers that are being started are killed.
             group.cancelAll()
         }
-        let reason = guarded.withLock { $0.state.end }
-        run.ended.set(())
-        if case .failed(let pool, let reasons) = reason { throw .failed(pool: pool, reasons: reasons) }
     }
 
     /// Stops the pool: requests that wait for a worker are refused, and the workers get SIGTERM, upon which a
@@ -158,12 +176,12 @@ public final class WorkerPool: Sendable {
     public var waitingRequests: Int { guarded.withLock { $0.state.waitingCount } }
 
     /// Runs the workers of one member, one after the other.
-    private func look(after member: Int, _ run: Run) async {
+    private func look(after member: Int, _ run: Run, _ surroundings: PoolSurroundings) async {
         var backOff = BackOff(options.backOff)
         while !run.stopping.isSet {
             let end: WorkerEnd
             let name: String
-            switch await launch() {
+            switch await launch(surroundings) {
             case .success(let worker):
                 let hasWorked: Bool
                 name = worker.name
@@ -186,14 +204,14 @@ public final class WorkerPool: Sendable {
         let end: WorkerEnd
     }
 
-    private func launch() async -> Result<PoolWorker, LaunchFailure> {
+    private func launch(_ surroundings: PoolSurroundings) async -> Result<PoolWorker, LaunchFailure> {
         let number = guarded.withLock { guarded in
             guarded.startCount += 1
             return guarded.startCount
         }
         let name = "worker \(number) of \(self.name)"
         do {
-            return .success(try await PoolWorker.launch(name, program, options, nameServer))
+            return .success(try await PoolWorker.launch(name, program, options, surroundings, nameServer))
         } catch {
             return .failure(LaunchFailure(worker: name, end: .notStarted("\(error)")))
         }

@@ -35,6 +35,10 @@ extension WorkerPool {
         /// the lower to the upper bound. The default is from 100 ms to 10 s.
         public var backOff = Duration.milliseconds(100)...Duration.seconds(10)
 
+        /// The place where the workers' standard output and standard error go. The default is `inherited`: the files that the
+        /// program's configuration names.
+        public var output = Output.inherited
+
         /// Makes the default options.
         public init() {}
 

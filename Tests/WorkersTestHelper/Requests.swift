@@ -6,7 +6,7 @@ package struct Work: PortRequest {
     package typealias Reply = Done
 
     package enum Kind: String, Codable, Sendable {
-        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, stop, grow, orphan
+        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, stop, grow, orphan, daemon
     }
 
     package struct Refused: Error, Codable, Hashable {}
@@ -16,9 +16,13 @@ package struct Work: PortRequest {
     package var number: Int
     /// A file that gets a line for each time that a worker handles the request.
     package var record: String?
+    /// What the worker writes to its standard output, and to its standard error.
+    package var output = ""
+    package var errors = ""
 
-    package init(_ kind: Kind, _ number: Int = 0, record: String? = nil) {
+    package init(_ kind: Kind, _ number: Int = 0, record: String? = nil, output: String = "", errors: String = "") {
         (self.kind, self.number, self.record) = (kind, number, record)
+        (self.output, self.errors) = (output, errors)
     }
 }
 

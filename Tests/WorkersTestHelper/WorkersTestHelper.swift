@@ -18,6 +18,8 @@ import Workers
     }
 
     private static func handle(_ work: Work) async throws -> Done {
+        print(work.output, terminator: "")
+        _ = write(STDERR_FILENO, work.errors, work.errors.utf8.count)
         if let record = work.record { append("\(work.number)\n", to: record) }
         var done = Done(number: work.number, pid: getpid())
         switch work.kind {
@@ -40,6 +42,12 @@ import Workers
             try await Task.sleep(for: .seconds(600))
         case .orphan:
             let child = try WorkerProcess.start(.init("/bin/sleep", ["1000"]))
+            done.child = child.pid
+        case .daemon:
+            fflush(nil)
+            var sleep = WorkerProcess.Configuration("/bin/sleep", ["1000"])
+            sleep.processGroup = .ownSession
+            let child = try WorkerProcess.start(sleep)
             done.child = child.pid
         }
         return done

@@ -166,6 +166,8 @@ int crl_memory_release(void *pages, uint64_t size);
 // The limit of the process's address space in bytes; UINT64_MAX for none.
 uint64_t crl_memory_limit(void);
 
+// A pipe whose reading end, the first, does not block. Close on exec. -1 with errno.
+int crl_pipe(int ends[2]);
 // A connected pair of stream sockets. -1 with errno.
 int crl_socket_pair(int ends[2]);
 // Sends a byte without waiting. 0, or an errno.
@@ -224,3 +226,5 @@ typedef struct {
 // not be done, or null.
 int crl_spawn(int *pid, const crl_program *program, const char **failed);
 int crl_pidfd_signal(int descriptor, int signal);
+// Makes C's standard output, which Swift's `print` uses, write each line when it is complete.
+void crl_buffer_output_by_lines(void);

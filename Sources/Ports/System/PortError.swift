@@ -201,7 +201,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         guard allowed.contains(value) else { throw .invalidDuration(name: name, value: value, allowed: allowed) }
     }
 
-    static func last(_ call: String) -> PortError {
+    package static func last(_ call: String) -> PortError {
         errno == EMFILE || errno == ENFILE ? .descriptorsGone : .transport(call: call, errno: errno)
     }
 

@@ -1,0 +1,12 @@
+/// What the workers of one run of a pool share.
+struct PoolSurroundings: Sendable {
+    /// The log that has the output of the workers; nil when they inherit their streams.
+    let output: OutputLog?
+
+    init(_ options: WorkerPool.Options) async throws {
+        output = if case .log(let logger) = options.output { try await OutputLog(logger) } else { nil }
+    }
+
+    /// All workers have ended.
+    func end() async { await output?.end() }
+}

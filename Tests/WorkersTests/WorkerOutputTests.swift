@@ -1,0 +1,84 @@
+import Glibc
+import Logging
+import RunLoopLocks
+import TestSupport
+import Testing
+import WorkersTestHelper
+
+@testable import Workers
+
+/// The standard streams of workers in a log.
+@Suite struct WorkerOutputTests {
+    private let folder = TemporaryFolder()
+
+    /// Keeps what is logged, as "pid level text".
+    private struct Handler: LogHandler {
+        let records: Shared<[String]>
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+        subscript(metadataKey key: String) -> Logger.MetadataValue? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            let (worker, pid) = (metadata["worker"] ?? "?", metadata["pid"] ?? "?")
+            records.withLock { $0.append("\(worker), \(pid), \(event.level): \(event.message)") }
+        }
+    }
+
+    private func withPool(_ body: (WorkerPool, Shared<[String]>) async throws -> Void) async throws {
+        let records = Shared<[String]>([])
+        var options = WorkerPool.Options()
+        options.startTime = .seconds(60)
+        options.output = .log(Logger(label: "test") { _ in Handler(records: records) })
+        let program = WorkerProcess.Configuration(
+            "\(Child.folder)/WorkersTestHelper", environment: .inherit.updating(["SWIFT_BACKTRACE": "enable=no"]))
+        let pool = try WorkerPool(
+            program, count: 1, name: "pool", options: options, nameServer: PortNameServer(directory: folder.path))
+        async let running: Void = pool.run()
+        try await body(pool, records)
+        await pool.stop()
+        try await running
+    }
+
+    @Test func `each line is a record that names the worker and its process`() async throws {
+        try await withPool { pool, records in
+            let done = try await pool.request(
+                Work(.answer, output: "one\ntwo\n", errors: "bad\n"), timeout: .seconds(60))
+            #expect(await waitUntil { records.withLock { $0.count } == 3 })
+            let found = records.withLock { $0 }
+            let worker = "worker 1 of pool, \(done.pid)"
+            #expect(found.filter { $0.contains("info") } == ["\(worker), info: one", "\(worker), info: two"])
+            #expect(found.filter { $0.contains("notice") } == ["\(worker), notice: bad"])
+        }
+    }
+
+    @Test func `the last words of a worker that crashes are logged, also without an end of the line`() async throws {
+        try await withPool { pool, records in
+            await #expect(throws: WorkerPoolError.self) {
+                _ = try await pool.request(
+                    Work(.kill, output: "done\n", errors: "first\nlast words"), timeout: .seconds(60))
+            }
+            #expect(await waitUntil { records.withLock { $0.count } == 3 })
+            #expect(records.withLock { $0.contains { $0.hasSuffix("notice: last words") } })
+        }
+    }
+
+    @Test func `a process that keeps the pipe open holds nothing up`() async throws {
+        var child: Int32 = 0
+        try await withPool { pool, records in
+            // In a session of its own, so that it outlives the worker.
+            let done = try await pool.request(Work(.daemon, output: "partial"), timeout: .seconds(60))
+            child = try #require(done.child)
+            let descriptors = try #require(entries(of: "/proc/self/fd")).count
+            kill(done.pid, SIGKILL)
+            #expect(await waitUntil { records.withLock { $0.contains { $0.hasSuffix("\(done.pid), info: partial") } } })
+            #expect(kill(child, 0) == 0)
+            _ = try await pool.request(Work(.answer), timeout: .seconds(60))
+            // Those of the former worker are closed.
+            #expect(await waitUntil { entries(of: "/proc/self/fd")?.count ?? 0 <= descriptors })
+        }
+        kill(child, SIGKILL)
+    }
+}
