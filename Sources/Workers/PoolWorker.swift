@@ -47,15 +47,28 @@ final class PoolWorker: Sendable {
         if program.processGroup == .inherited { program.processGroup = .own }
         program.endsWithLauncher = true
         program.environment = program.environment.updating([PoolMember.variable: "\(options.requestsPerWorker)"])
-        // The writing ends are open until the worker has them.
-        let pipes = try surroundings.output?.redirect(&program) ?? []
-        let process = try WorkerProcess.start(program, nameServer: nameServer)
+        let folder = try surroundings.folders?.make()
+        let removeFolder = { @Sendable in if let folder { surroundings.folders?.remove(folder) } }
+        if let folder { program.environment = program.environment.updating(["TMPDIR": folder]) }
+        var started: WorkerProcess?
         do {
+            // The writing ends are open until the worker has them.
+            let pipes = try surroundings.output?.redirect(&program) ?? []
+            let process = try WorkerProcess.start(program, nameServer: nameServer)
+            started = process
             let end = try surroundings.output?.read(pipes, of: name, process.pid)
-            process.onExit { _ in end?() }
+            process.onExit { _ in
+                removeFolder()
+                end?()
+            }
             return process
         } catch {
-            process.send(signal: SIGKILL)
+            if let started {
+                started.send(signal: SIGKILL)
+                started.onExit { _ in removeFolder() }
+            } else {
+                removeFolder()
+            }
             throw error
         }
     }

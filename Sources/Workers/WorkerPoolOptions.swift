@@ -39,6 +39,10 @@ extension WorkerPool {
         /// program's configuration names.
         public var output = Output.inherited
 
+        /// The folder for a worker's temporary files. The default is `inherited`: the one that the environment of the
+        /// program's configuration names.
+        public var temporaryFolder = TemporaryFolder.inherited
+
         /// Makes the default options.
         public init() {}
 

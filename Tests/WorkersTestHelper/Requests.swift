@@ -6,7 +6,7 @@ package struct Work: PortRequest {
     package typealias Reply = Done
 
     package enum Kind: String, Codable, Sendable {
-        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, stop, grow, orphan, daemon
+        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, stop, grow, orphan, daemon, fill
     }
 
     package struct Refused: Error, Codable, Hashable {}
@@ -32,6 +32,8 @@ package struct Done: Codable, Sendable, Hashable {
     package var pid: Int32
     /// A process that the worker has started.
     package var child: Int32?
+    /// Its temporary folder.
+    package var folder: String?
 }
 
 /// Counts up, forever.

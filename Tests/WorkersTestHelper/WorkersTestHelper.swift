@@ -43,6 +43,20 @@ import Workers
         case .orphan:
             let child = try WorkerProcess.start(.init("/bin/sleep", ["1000"]))
             done.child = child.pid
+        case .fill:
+            let folder = getenv("TMPDIR").map { String(cString: $0) } ?? ""
+            done.folder = folder
+            append("text", to: folder + "/file")
+            symlink("/", folder + "/link")
+            mkdir(folder + "/locked", 0o700)
+            append("text", to: folder + "/locked/file")
+            chmod(folder + "/locked", 0)
+            // Deeper than a path is long.
+            chdir(folder)
+            for _ in 0..<3000 {
+                mkdir("deep", 0o700)
+                chdir("deep")
+            }
         case .daemon:
             fflush(nil)
             var sleep = WorkerProcess.Configuration("/bin/sleep", ["1000"])
