@@ -1,8 +1,10 @@
 import RunLoopLocks
+import RunLoops
 
-/// A value that is set once, and that tasks wait for.
+/// A value that is set once, and that tasks and threads wait for.
 package final class OneShot<Value: Sendable>: Sendable {
-    private typealias Waiter = CheckedContinuation<Value?, Never>
+    /// Gets the value; nil when the wait was given up.
+    private typealias Waiter = @Sendable (Value?) -> Void
 
     private enum State {
         case unset([Int: Waiter], lastNumber: Int)
@@ -25,8 +27,14 @@ package final class OneShot<Value: Sendable>: Sendable {
             state = .set(value)
             return Array(waiters.values)
         }
-        for waiter in waiters ?? [] { waiter.resume(returning: value) }
+        for waiter in waiters ?? [] { waiter(value) }
         return waiters != nil
+    }
+
+    /// Calls the closure when the value is set, or at once.
+    func whenSet(_ body: @escaping @Sendable (Value) -> Void) {
+        guard let number = nextNumber() else { return value.map(body) ?? () }
+        add(number) { if let value = $0 { body(value) } }
     }
 
     /// Suspends until the value is set.
@@ -34,9 +42,13 @@ package final class OneShot<Value: Sendable>: Sendable {
     package nonisolated(nonsending) func wait() async -> Value? {
         guard let number = nextNumber() else { return value }
         return await withTaskCancellationHandler {
-            await withCheckedContinuation { add($0, number) }
+            await withCheckedContinuation { continuation in
+                add(number) { continuation.resume(returning: $0) }
+                // The handler of a task that is cancelled already was called before the waiter was there.
+                if Task.isCancelled { giveUp(number) }
+            }
         } onCancel: {
-            remove(number)?.resume(returning: nil)
+            giveUp(number)
         }
     }
 
@@ -53,6 +65,17 @@ package final class OneShot<Value: Sendable>: Sendable {
         }
     }
 
+    /// Blocks the thread until the value is set.
+    /// - Returns: Nil when the deadline came first.
+    func block(until deadline: ContinuousClock.Instant?) -> Value? {
+        guard let number = nextNumber() else { return value }
+        let latch = Latch()
+        add(number) { _ in latch.open() }
+        _ = latch.wait(until: MonotonicInstant(deadline))
+        giveUp(number)
+        return value
+    }
+
     /// - Returns: Nil when the value is set.
     private func nextNumber() -> Int? {
         state.withLock { state in
@@ -62,26 +85,26 @@ package final class OneShot<Value: Sendable>: Sendable {
         }
     }
 
-    private func add(_ waiter: Waiter, _ number: Int) {
-        let value = state.withLock { state -> Value?? in
+    private func add(_ number: Int, _ waiter: @escaping Waiter) {
+        let value = state.withLock { state -> Value? in
             switch state {
-            case .set(let value): return .some(value)
+            case .set(let value): return value
             case .unset(var waiters, let last):
-                if Task.isCancelled { return .some(nil) }
                 waiters[number] = waiter
                 state = .unset(waiters, lastNumber: last)
                 return nil
             }
         }
-        if let value { waiter.resume(returning: value) }
+        if let value { waiter(value) }
     }
 
-    private func remove(_ number: Int) -> Waiter? {
-        state.withLock { state in
+    private func giveUp(_ number: Int) {
+        let waiter = state.withLock { state -> Waiter? in
             guard case .unset(var waiters, let last) = state else { return nil }
             let waiter = waiters.removeValue(forKey: number)
             state = .unset(waiters, lastNumber: last)
             return waiter
         }
+        waiter?(nil)
     }
 }

@@ -61,7 +61,9 @@ struct PoolState<Worker: Sendable>: Sendable {
     /// The requests that wait. The queues may have some that do not wait any more.
     private var tickets: Set<Int> = []
     private var lastTicket = 0
+    /// The reason why no requests are taken.
     private(set) var end: WorkerPoolError?
+    private var run = 0
 
     init(name: String, count: Int, spares: Int, queueLimit: Int, requestsPerWorker: Int, mostRequests: Int?) {
         self.name = name
@@ -72,6 +74,7 @@ struct PoolState<Worker: Sendable>: Sendable {
         members = Array(repeating: Member(), count: count + spares)
     }
 
+    var memberCount: Int { members.count }
     var waitingCount: Int { tickets.count }
     /// The requests that the worker of a member has now.
     func busy(_ member: Int) -> Int { members[member].busy }
@@ -198,11 +201,16 @@ struct PoolState<Worker: Sendable>: Sendable {
     }
 
     /// The pool takes requests again.
-    mutating func begin() { end = nil }
+    /// - Returns: The number of the run.
+    mutating func begin() -> Int {
+        (end, run) = (nil, run + 1)
+        return run
+    }
 
-    /// The pool takes no further requests.
+    /// The pool takes no further requests, unless a later run has begun.
     /// - Returns: The requests that wait.
-    mutating func end(_ error: WorkerPoolError) -> [Grant] {
+    mutating func end(_ run: Int, with error: WorkerPoolError) -> [Grant] {
+        guard run == self.run else { return [] }
         if end == nil { end = error }
         let grants = tickets.sorted().map { ($0, Result<Lease, WorkerPoolError>.failure(error)) }
         tickets = []

@@ -1,4 +1,4 @@
-/// What the workers of one run of a pool share.
+/// The log and the folders that the workers of one run of a pool share.
 struct PoolSurroundings: Sendable {
     /// The log that has the output of the workers; nil when they inherit their streams.
     let output: OutputLog?

@@ -123,24 +123,39 @@ final class PoolWorker: Sendable {
         willEnd?()
     }
 
-    /// How long a worker may live on after its port has ended.
-    private static let patience = Duration.seconds(2)
+    /// The sign of the worker's end that a request has seen.
+    enum Loss {
+        /// Its port has ended.
+        case certain
+        /// It has let the request go.
+        case possible
 
-    /// How a worker has ended whose port is gone.
-    nonisolated(nonsending) func endAfterLoss() async -> WorkerEnd {
-        note(nil)
-        if let end = await end(within: Self.patience) { return end }
-        // It lives on without its port.
-        process.send(signal: SIGKILL)
-        return await end(within: .seconds(1 << 40)) ?? .ended(.unknown)
+        /// How long the worker may live on.
+        var patience: Duration { self == .certain ? .seconds(2) : .milliseconds(200) }
     }
 
-    /// How a worker has ended that has let a request go; nil when it lives on.
-    nonisolated(nonsending) func endSoon() async -> WorkerEnd? { await end(within: .milliseconds(200)) }
+    /// How the worker has ended; nil when it lives on. Waits also in a cancelled task.
+    nonisolated(nonsending) func end(after loss: Loss) async -> WorkerEnd? {
+        begin(loss)
+        let deadline = ContinuousClock.now + loss.patience
+        if let end = await Task(operation: { await ended.wait(until: deadline) }).value { return end }
+        guard kill(after: loss) else { return nil }
+        return await Task { await ended.wait() }.value
+    }
 
-    /// Also in a cancelled task.
-    private nonisolated(nonsending) func end(within time: Duration) async -> WorkerEnd? {
-        await Task { await ended.wait(until: .now + time) }.value
+    /// How the worker has ended; nil when it lives on. Blocks the thread.
+    func blockUntilEnd(after loss: Loss) -> WorkerEnd? {
+        begin(loss)
+        if let end = ended.block(until: .now + loss.patience) { return end }
+        return kill(after: loss) ? ended.block(until: nil) : nil
+    }
+
+    private func begin(_ loss: Loss) { if loss == .certain { note(nil) } }
+
+    /// Kills a worker that lives on without its port.
+    private func kill(after loss: Loss) -> Bool {
+        if loss == .certain { process.send(signal: SIGKILL) }
+        return loss == .certain
     }
 
     /// The worker has refused a request, because it is about to end. It gets no more requests, and is killed when it takes

@@ -8,7 +8,7 @@ import RunLoops
 extension WorkerPool {
     /// The folder for a worker's temporary files, which `TMPDIR` names.
     public enum TemporaryFolder: Sendable, Hashable {
-        /// The one that the environment of the program's configuration names.
+        /// The folder that the environment of the program's configuration names.
         case inherited
         /// A folder for each worker alone, inside the folder of this path, with the mode 0700. It is removed, with all that
         /// is in it, when the worker has ended, however it has ended.

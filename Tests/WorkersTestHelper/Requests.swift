@@ -16,7 +16,7 @@ package struct Work: PortRequest {
     package var number: Int
     /// A file that gets a line for each time that a worker handles the request.
     package var record: String?
-    /// What the worker writes to its standard output, and to its standard error.
+    /// Written to the worker's standard output, and to its standard error.
     package var output = ""
     package var errors = ""
 

@@ -72,7 +72,7 @@ import Testing
         #expect(first.map { state.withdraw($0) } == false)
         let third = ticket(state.arrive(for: nil))
         #expect(third != nil)
-        // The one that has gone gets nothing.
+        // The request that has gone gets nothing.
         #expect(state.start("b", as: 1).map(\.ticket) == [third])
     }
 
@@ -136,13 +136,21 @@ import Testing
     @Test func `the end refuses those who wait and those who come`() {
         var state = state()
         let tickets = [ticket(state.arrive(for: 1)), ticket(state.arrive(for: nil))]
-        let grants = state.end(.stopped(pool: "pool"))
+        let grants = state.end(0, with: .stopped(pool: "pool"))
         #expect(grants.map(\.ticket) == tickets)
         #expect(grants.allSatisfy { if case .failure(.stopped) = $0.outcome { true } else { false } })
         #expect(error(state.arrive(for: nil)) == .stopped(pool: "pool"))
         #expect(state.start("a", as: 0).isEmpty)
-        _ = state.end(.failed(pool: "pool", reasons: []))
+        _ = state.end(0, with: .failed(pool: "pool", reasons: []))
         #expect(error(state.arrive(for: nil)) == .stopped(pool: "pool"))
+    }
+
+    @Test func `the end of a run is not that of the next`() {
+        var state = state()
+        _ = state.end(0, with: .stopped(pool: "pool"))
+        #expect(state.begin() == 1)
+        #expect(state.end(0, with: .stopped(pool: "pool")).isEmpty)
+        #expect(ticket(state.arrive(for: nil)) != nil)
     }
 
     @Test func `restarts are too many when more than some come in some time`() {

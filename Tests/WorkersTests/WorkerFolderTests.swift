@@ -57,7 +57,7 @@ import WorkersTestHelper
         try await withPool(1) { pool in
             let first = try await pool.request(Work(.fill), timeout: .seconds(60))
             #expect(await waitUntil { access(dead, F_OK) != 0 })
-            // That of a pool that runs stays.
+            // The folder of a running pool stays.
             try await withPool(1) { other in
                 _ = try await other.request(Work(.fill), timeout: .seconds(60))
                 #expect(first.folder.map { access($0, F_OK) } == 0)

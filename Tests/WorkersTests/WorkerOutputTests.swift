@@ -76,7 +76,7 @@ import WorkersTestHelper
             #expect(await waitUntil { records.withLock { $0.contains { $0.hasSuffix("\(done.pid), info: partial") } } })
             #expect(kill(child, 0) == 0)
             _ = try await pool.request(Work(.answer), timeout: .seconds(60))
-            // Those of the former worker are closed.
+            // The descriptors for the former worker are closed.
             #expect(await waitUntil { entries(of: "/proc/self/fd")?.count ?? 0 <= descriptors })
         }
         kill(child, SIGKILL)

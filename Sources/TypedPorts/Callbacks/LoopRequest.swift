@@ -14,6 +14,18 @@ public final class LoopRequest: Sendable {
         (isOver, end) = ({ delivery.isOver }, { delivery.end() })
     }
 
+    /// Starts work in a task, and calls a handler with its value on the calling thread's loop, once. The end of the loop's
+    /// thread cancels the task.
+    package static func start<Value: Sendable>(
+        label: String, forMode mode: ThreadRunLoop.Mode, _ handler: @escaping (Value) -> Void,
+        _ body: @escaping @Sendable () async -> Value
+    ) throws(RunLoopError) -> LoopRequest {
+        let delivery = try LoopDelivery<Value>(
+            in: .current, forMode: mode, label: label, ThreadRunLoop.local(handler))
+        delivery.start { await delivery.add(await body(), isLast: true) }
+        return LoopRequest(delivery)
+    }
+
     /// True while a handler is still to be called: until the end, or ``cancel()``.
     public var isPending: Bool { !isOver() }
 
@@ -56,18 +68,13 @@ extension RequestClient {
         _ request: R, timeout: Duration = .seconds(10), mayRepeat: Bool = false,
         forMode mode: ThreadRunLoop.Mode = .default, onReply: @escaping (Result<R.Reply, any Error>) -> Void
     ) throws(RunLoopError) -> LoopRequest {
-        let delivery = try LoopDelivery<Result<R.Reply, any Error>>(
-            in: .current, forMode: mode, label: "reply to \(R.knownName)", ThreadRunLoop.local(onReply))
-        delivery.start {
-            let reply: Result<R.Reply, any Error>
+        try LoopRequest.start(label: "reply to \(R.knownName)", forMode: mode, onReply) {
             do {
-                reply = .success(try await self.request(request, timeout: timeout, mayRepeat: mayRepeat))
+                return .success(try await self.request(request, timeout: timeout, mayRepeat: mayRepeat))
             } catch {
-                reply = .failure(error)
+                return .failure(error)
             }
-            await delivery.add(reply, isLast: true)
         }
-        return LoopRequest(delivery)
     }
 
     /// Asks for a stream without waiting, and calls handlers with its elements and its end on the calling thread's loop,
