@@ -4,6 +4,7 @@ import PackageDescription
 let ports = Target.Dependency.product(name: "Ports", package: "swift-ports")
 let runLoops = Target.Dependency.product(name: "RunLoops", package: "swift-ports")
 let typedPorts = Target.Dependency.product(name: "TypedPorts", package: "swift-ports")
+let workers = Target.Dependency.product(name: "Workers", package: "swift-ports")
 let metrics = Target.Dependency.product(name: "PortsMetrics", package: "swift-ports")
 let lifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let tracing: [Target.Dependency] = [
@@ -40,6 +41,7 @@ let package = Package(
         .executableTarget(
             name: "glib-in-loop", dependencies: [runLoops, "Chores", "CGLib"], exclude: ["expected.txt"]),
         .executableTarget(name: "service-check", dependencies: [ports, lifecycle]),
+        .executableTarget(name: "pool-service", dependencies: [workers, lifecycle], exclude: ["expected.txt"]),
         // The snippets of the pages of the modules.
         .target(name: "PageSnippets", dependencies: tracing + [metrics, lifecycle]),
         .testTarget(
