@@ -192,7 +192,7 @@ let package = Package(
         .testTarget(
             name: "WorkersTests",
             dependencies: [
-                "Workers", "WorkersTestHelper", "OwnThread", "TestSupport",
+                "Workers", "PortsInspection", "WorkersTestHelper", "OwnThread", "TestSupport",
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]),
         .testTarget(
@@ -221,7 +221,7 @@ let package = Package(
             dependencies: [
                 "portctl", "Ports", "PortsInspection", "PortsTestHelper", "ActivationTestHelper", "RunLoops",
                 "FuzzTargets", "OwnThread",
-                "TestSupport",
+                "TestSupport", "WorkersTestHelper",
             ]),
         .testTarget(
             name: "MovingOverTests",

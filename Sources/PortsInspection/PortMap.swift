@@ -13,8 +13,10 @@ public struct PortMap: Sendable, Hashable, Encodable {
         public internal(set) var answers: Bool
         /// Whether the process has ended. Messages of it wait.
         public internal(set) var hasEnded = false
+        /// Its pools of workers, if it has named ports.
+        public internal(set) var pools: [PortService.Pool] = []
 
-        private enum CodingKeys: String, CodingKey { case pid, program, answers, hasEnded = "ended" }
+        private enum CodingKeys: String, CodingKey { case pid, program, answers, hasEnded = "ended", pools }
     }
 
     /// A port with a name.
@@ -74,6 +76,7 @@ public struct PortMap: Sendable, Hashable, Encodable {
                 id: id, names: ((ports[id]?.names ?? []) + [report.registration.name]).sorted(), owner: pid,
                 condition: report.condition, trouble: trouble?.text, remedy: trouble?.remedy, service: report.service)
         }
+        for (owner, pool) in reports.pools { processes[owner]?.pools.append(pool) }
         var edges: [String: Edge] = [:]
         func change(_ sender: Int32, _ port: String, _ change: (inout Edge) -> Void) {
             change(&edges["\(sender) \(port)", default: Edge(sender: sender, port: port)])

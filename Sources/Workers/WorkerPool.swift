@@ -39,6 +39,8 @@ public final class WorkerPool: Sendable {
         var run = Run(number: 0)
         var history: RestartHistory
         var startCount = 0
+        /// The starts before the present run.
+        var formerStarts = 0
         var killed: [String] = []
     }
 
@@ -94,6 +96,7 @@ public final class WorkerPool: Sendable {
             if guarded.run.ended.isSet {
                 guarded.run = Run(number: queue.begin())
                 guarded.killed = []
+                guarded.formerStarts = guarded.startCount
                 guarded.history = RestartHistory(options.intensity)
             }
             return (guarded.run, guarded.run.hasBegun.set(()))
@@ -106,7 +109,9 @@ public final class WorkerPool: Sendable {
     func work(_ run: Run) async throws(WorkerPoolError) {
         do {
             let surroundings = try await PoolSurroundings(options)
+            let endReport = nameServer.report { self.report }
             await lookAfterAll(run, surroundings)
+            endReport()
             await surroundings.end()
         } catch {
             end(run, with: .failed(pool: name, reasons: ["\(error)"]))
@@ -158,6 +163,19 @@ public final class WorkerPool: Sendable {
 
     /// The workers that run, and what they do.
     public var workers: [WorkerStatus] { queue.statuses }
+
+    /// The pool as `portctl` shows it.
+    private var report: PortService.Pool {
+        let starts = guarded.withLock { $0.startCount - $0.formerStarts }
+        return PortService.Pool(
+            name: name, count: count, spares: options.spares, waiting: waitingRequests,
+            restarts: max(0, starts - count - options.spares),
+            workers: workers.map { worker in
+                PortService.Worker(
+                    pid: worker.pid, busy: worker.requestsInProgress, requests: worker.requests,
+                    isSpare: worker.isSpare)
+            })
+    }
 
     /// The number of requests that wait for a worker.
     public var waitingRequests: Int { queue.waitingCount }

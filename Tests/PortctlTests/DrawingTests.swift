@@ -225,7 +225,8 @@ import Testing
 
     private func map(_ state: String = "served", recently: Int = 0) throws -> String {
         let port = PortDrawing.Port(id: "1", name: "x", state: state)
-        let process = PortDrawing.Process(pid: 1, title: "x (pid 1)", ports: [port])
+        let pools = ["Pool “y”: 1 of 2 busy."]
+        let process = PortDrawing.Process(pid: 1, title: "x (pid 1)", ports: [port], pools: pools)
         let edge = PortDrawing.Edge(sender: 1, port: "1", sent: 40, recently: recently)
         return try Browser.html(of: Page.map.html(of: PortDrawing(processes: [process], edges: [edge])))
     }
@@ -233,6 +234,7 @@ import Testing
     @Test(.enabled(if: Browser.isThere)) func `a map explains its numbers by one of them`() throws {
         let html = try map(recently: 1)
         #expect(html.contains(">40 (+1)</b>"))
+        #expect(html.contains(">Pool “y”: 1 of 2 busy.</p>"))
         #expect(
             html.contains(" means: 40 messages since the sender connected, 1 of them while this map was made."))
         #expect(try map().contains("The numbers are messages since the sender connected."))

@@ -68,7 +68,10 @@ import Workers
     }
 
     /// Writes the numbers of its workers, and of what they have started, to the file of its argument, and waits for its end.
+    /// A second argument is the name of a port.
     static func run() async throws {
+        let server = CommandLine.arguments.count > 2 ? try RequestServer(name: CommandLine.arguments[2]) : nil
+        defer { withExtendedLifetime(server) {} }
         let pool = try WorkerPool(count: 2)
         async let running: Void = pool.run()
         let one = try await pool.request(Work(.orphan), timeout: .seconds(60))

@@ -7,6 +7,7 @@ final class Inspector: Sendable {
     let statistics: StatisticsCollector
     let pending: PendingReplies
     let loops: ObservedLoops
+    let pools = ReportedPools()
 
     private let open = Lock<[Effort: [Incarnation: Int]]>([:])
     private let recordings = Lock(0)

@@ -16,8 +16,14 @@ public struct PortService: Sendable, Hashable, Codable {
     public package(set) var handling: [Handled]
     /// The ports that the owner's process waits for.
     public let awaited: [Awaited]
+    /// The pools of workers of the owner's process: at most sixteen.
+    public var pools: [Pool] { reportedPools ?? [] }
+    /// Nil in the answer of an earlier version.
+    var reportedPools: [Pool]?
 
-    private enum CodingKeys: CodingKey { case takers, queue, senders, requests, handling, awaited }
+    private enum CodingKeys: String, CodingKey {
+        case takers, queue, senders, requests, handling, awaited, reportedPools = "pools"
+    }
 
     /// A loop that has the port.
     public struct Loop: Sendable, Hashable, Codable {

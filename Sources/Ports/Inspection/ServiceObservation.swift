@@ -146,7 +146,7 @@ final class ServiceObservation: Sendable {
                 waitingBefore: first.statistics.waiting),
             senders: senders(first, last, taken, requests.counts),
             requests: .init(count: requests.count, lasting: requests.lastingCount, oldest: requests.oldest),
-            handling: [], awaited: awaited)
+            handling: [], awaited: awaited, reportedPools: inspector.pools.all)
         service.handling = inHand(service, note, requests.inHand) + requests.oneWay
         return service
     }

@@ -14,6 +14,9 @@ struct List: ParsableCommand {
             the owner does not answer; or unknown, when it could not be asked. HANDLING, if there is any, is the message \
             or the oldest request in a handler, with its sender. At a terminal, ports in trouble come first, and long texts \
             lose their middle. The commands info and doctor tell more.
+
+            A second table has the pools of worker processes of these owners, with each worker's process, whether it is busy, \
+            idle or a spare, and how many requests it has had.
             """)
 
     @Flag(help: "Show the names of the library's own, too, such as those that launched workers check in by.")
@@ -48,6 +51,19 @@ struct List: ParsableCommand {
         }
         let state = 2 + about.count
         print(Table(rows: [titles] + rows, stateColumn: state, whole: 1...(state + 1)))
+        let pools = reports.pools
+        if pools.isEmpty { return }
+        print("")
+        print(
+            Table(
+                rows: [["POOL", "PID", "STATE", "REQUESTS", "RESTARTS"]]
+                    + pools.flatMap { poolRows($0.owner, $0.pool) }, whole: 1...4))
+    }
+
+    /// A row for a pool, and one for each of its workers.
+    private func poolRows(_ owner: Int32, _ pool: PortService.Pool) -> [[String]] {
+        [[pool.name.escaped, "\(owner)", pool.state, "\(pool.waiting) waiting", "\(pool.restarts)"]]
+            + pool.workers.map { ["  worker", "\($0.pid)", $0.state, "\($0.requests)", "-"] }
     }
 }
 

@@ -24,6 +24,8 @@ struct PortDrawing: Encodable {
         /// The path of its program, if it is known.
         var path = ""
         var ports: [Port] = []
+        /// A line for each pool of workers.
+        var pools: [String] = []
     }
 
     struct Edge: Encodable {
@@ -48,7 +50,8 @@ extension PortDrawing {
                 pid: Int(process.pid),
                 title: "\(program?.split(separator: "/").last ?? "unknown program") (pid \(process.pid))"
                     + (process.hasEnded ? " (ended)" : ""),
-                path: program ?? "", ports: map.ports.filter { $0.owner == process.pid }.map { Port($0, in: troubled) })
+                path: program ?? "", ports: map.ports.filter { $0.owner == process.pid }.map { Port($0, in: troubled) },
+                pools: process.pools.map(\.text.escaped))
         }
         edges = map.edges.map { edge in
             let waits = [(edge.awaitedReplies, "without a reply"), (edge.waitingSenders, "waiting for room")]

@@ -18,6 +18,9 @@ extension PortDrawing {
                 let color = port.isInTrouble ? ", color=red, tooltip=\(quoted(port.trouble ?? port.state))" : ""
                 lines.append("\(nodes[port.id] ?? "") [label=\(quoted(text))\(color)];")
             }
+            for (number, pool) in process.pools.enumerated() {
+                lines.append("pool\(process.pid)_\(number) [label=\(quoted(pool)), shape=plaintext];")
+            }
             if !process.ports.isEmpty { lines.append("}") }
         }
         for edge in edges {

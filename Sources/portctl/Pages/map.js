@@ -129,7 +129,7 @@ function filter() {
   for (const edge of left) kept.add(edge.port);
   for (const edge of edges) edge.row.hidden = !left.has(edge);
   for (const port of ports) port.row.hidden = !kept.has(port);
-  for (const box of map.querySelectorAll(".process")) box.hidden = !box.querySelector(":scope > :not(h3, [hidden])");
+  for (const box of map.querySelectorAll(".process")) box.hidden = !box.querySelector(":scope > :not(h3, p, [hidden])");
   found.textContent = search.value.trim() ? `${kept.size} of ${ports.length} ports` : "";
   draw();
 }
@@ -164,7 +164,10 @@ function press(event) {
   actions[key]();
 }
 
-for (const process of processes.values()) [process.owns, process.sends] = [processBox(process), processBox(process)];
+for (const process of processes.values()) {
+  [process.owns, process.sends] = [processBox(process), processBox(process)];
+  process.owns.append(...process.pools.map(text => make("p", "quiet", text)));
+}
 for (const port of ports) port.row = portRow(port);
 for (const edge of edges) edge.row = edgeRow(edge);
 for (const item of [...ports, ...edges]) {
