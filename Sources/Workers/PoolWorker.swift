@@ -28,47 +28,20 @@ final class PoolWorker: Sendable {
         _ name: String, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
         _ surroundings: PoolSurroundings, _ nameServer: PortNameServer
     ) async throws -> PoolWorker {
+        try Task.checkCancellation()
+        var program = program
+        if program.processGroup == .inherited { program.processGroup = .own }
+        program.endsWithLauncher = true
+        program.environment = program.environment.updating([PoolMember.variable: "\(options.requestsPerWorker)"])
         let deadline = ContinuousClock.now + options.startTime
-        let process = try start(name, program, options, surroundings, nameServer)
+        let process = try surroundings.start(program, of: name, nameServer)
         do {
             _ = try await process.checkIn(before: deadline)
             return try PoolWorker(name, process, options)
         } catch {
             process.send(signal: SIGKILL)
-            throw error
-        }
-    }
-
-    private static func start(
-        _ name: String, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
-        _ surroundings: PoolSurroundings, _ nameServer: PortNameServer
-    ) throws -> WorkerProcess {
-        var program = program
-        if program.processGroup == .inherited { program.processGroup = .own }
-        program.endsWithLauncher = true
-        program.environment = program.environment.updating([PoolMember.variable: "\(options.requestsPerWorker)"])
-        let folder = try surroundings.folders?.make()
-        let removeFolder = { @Sendable in if let folder { surroundings.folders?.remove(folder) } }
-        if let folder { program.environment = program.environment.updating(["TMPDIR": folder]) }
-        var started: WorkerProcess?
-        do {
-            // The writing ends are open until the worker has them.
-            let pipes = try surroundings.output?.redirect(&program) ?? []
-            let process = try WorkerProcess.start(program, nameServer: nameServer)
-            started = process
-            let end = try surroundings.output?.read(pipes, of: name, process.pid)
-            process.onExit { _ in
-                removeFolder()
-                end?()
-            }
-            return process
-        } catch {
-            if let started {
-                started.send(signal: SIGKILL)
-                started.onExit { _ in removeFolder() }
-            } else {
-                removeFolder()
-            }
+            // Also in a cancelled task.
+            _ = await Task { try? await process.waitForExit(before: .now + .seconds(2)) }.value
             throw error
         }
     }

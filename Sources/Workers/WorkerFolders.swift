@@ -86,7 +86,7 @@ final class WorkerFolders: Sendable {
 
     private static func remove(_ path: String) {
         if !FolderTree.remove(path) {
-            log.warning("the temporary folder \(path) cannot be removed: something in it belongs to another user")
+            log.warning("the temporary folder \(path) of a worker cannot be removed with all that is in it")
         }
     }
 
