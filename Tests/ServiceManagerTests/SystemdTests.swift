@@ -134,7 +134,7 @@ import Testing
             [Service]
             Type=notify
             ExecStart=\(Child.folder)/ServiceManagerTestHelper \(way)
-            WatchdogSec=1
+            WatchdogSec=3
             Restart=on-failure
             ExecStopPost=/bin/sh -c 'echo \\$SERVICE_RESULT >>$HOME/results'
             END
