@@ -9,7 +9,7 @@ extension LocalMessagePort {
     /// and those have their replies.
     ///
     /// The other process gets a message with the right to receive, and makes a port of it:
-    /// ``init(claiming:nameServer:before:requestHandler:)``. Until it has done so, the port goes on here. Any thread may
+    /// `init(claiming:nameServer:before:requestHandler:)`. Until it has done so, the port goes on here. Any thread may
     /// call this method, except one that has to reply. <doc:MovingPorts> has the whole of an upgrade.
     /// - Parameters:
     ///   - right: A port of the other process.
@@ -54,7 +54,7 @@ extension LocalMessagePort {
     ///   - nameServer: The name server of later names, whose runtime gets the port.
     ///   - deadline: The end of the wait.
     ///   - requestHandler: As at ``init(name:nameServer:queueLimit:byteLimit:messageLimit:requestHandler:)``.
-    /// - Throws: ``PortError``, as ``MachPort/ReceiveRight/claim(before:)``.
+    /// - Throws: ``PortError``, as `MachPort.ReceiveRight.claim(before:)`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public convenience init(
         claiming right: MachPort.ReceiveRight, nameServer: PortNameServer = .shared,

@@ -69,7 +69,7 @@ extension MachPort {
         private let state = Lock(State())
         private let outcome = Promise<Result<MachPort, PortError>>()
 
-        /// The right for the borrower, which claims it as any other: see ``MachPort/ReceiveRight/claim(before:)``. Until then
+        /// The right for the borrower, which claims it as any other: see `MachPort.ReceiveRight.claim(before:)`. Until then
         /// the port goes on here.
         public let receiveRight: ReceiveRight
 
