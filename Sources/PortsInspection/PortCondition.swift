@@ -36,9 +36,11 @@ extension PortService {
     /// Whether nothing is left that could take a message: no loop that runs in the port's mode, no queue, no wait.
     public var isUnserved: Bool {
         let hasLoop = takers.hasHandler && takers.loops.contains { $0.serves }
-        return !hasLoop && (takers.queue == nil || !takers.hasHandler) && takers.descriptors == 0
+        // Without a handler, a loop's thread may be about to see that there is none.
+        let isHandling = takers.hasHandler && takers.handlingThreads > 0
+        return !hasLoop && !isHandling && (takers.queue == nil || !takers.hasHandler) && takers.descriptors == 0
             && takers.waitingThreads + takers.waitingTasks + takers.iteratingTasks == 0 && takers.handlers == nil
-            && !takers.isReceiverAway && takers.handlingThreads == 0 && queue.handled == 0
+            && !takers.isReceiverAway && queue.handled == 0
     }
 
     /// Whether too many messages wait, and stay too many: a quarter of the limit, or a hundred. A sender that waits for room
