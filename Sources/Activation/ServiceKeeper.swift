@@ -45,8 +45,10 @@ final class ServiceKeeper: Sendable {
         }
     }
 
-    private func set(_ phase: ServicePhase) {
-        let change = state.withLock { state in
+    /// - Parameter change: Changes the rest of the state, and returns false when nothing changes.
+    private func set(_ phase: ServicePhase, with change: (inout State) -> Bool = { _ in true }) {
+        let former = state.withLock { state -> OneShot<Void>? in
+            guard change(&state) else { return nil }
             (state.phase, state.since) = (phase, .now)
             switch phase {
             case .failed(let reason): state.lastFailure = reason
@@ -55,7 +57,7 @@ final class ServiceKeeper: Sendable {
             }
             return exchange(&state.change, with: OneShot())
         }
-        change.set(())
+        former?.set(())
         hasBegun.set(())
     }
 
@@ -64,9 +66,13 @@ final class ServiceKeeper: Sendable {
     /// Starts the service unless it runs.
     /// - Returns: The phase when the service runs, or has failed to.
     nonisolated(nonsending) func start() async throws(CancellationError) -> ServicePhase {
-        let wait = state.withLock { state in
-            state.isWanted = true
-            return state.wait
+        let wait = state.withLock { state -> Task<Void, any Error>? in
+            switch state.phase {
+            case .starting, .running, .elsewhere, .unusable: return nil
+            case .waiting, .failed, .stopping:
+                state.isWanted = true
+                return state.wait
+            }
         }
         wait?.cancel()
         return try await phase { phase, isWanted in
@@ -197,28 +203,33 @@ final class ServiceKeeper: Sendable {
             let file = try folder.read(name)
             var log = state.withLock { $0.log }
             try log.prepare()
-            life = try ServiceLife(name, file, server, log, nameServer)
             state.withLock { ($0.log, $0.description) = (log, file.description) }
+            let number = state.withLock { $0.startCount } + 1
+            life = try ServiceLife(name, file, server, log, nameServer) { [weak self] phase in
+                // A process that has ended has no phase.
+                self?.set(phase) { $0.startCount == number && $0.life != nil }
+            }
         } catch {
             return (server, .notStarted("\(error)"))
         }
-        state.withLock { state in
+        set(.starting(pid: life.pid)) { state in
             (state.life, state.isWanted) = (life, false)
             state.startCount += 1
+            return true
         }
         defer {
-            state.withLock { $0.life = nil }
-            set(.waiting)
+            set(.waiting) { state in
+                state.life = nil
+                return true
+            }
             life.isOver.set(())
         }
         let end = await withTaskCancellationHandler {
-            await life.run { phase in
-                if case .running = phase { policy.started() }
-                self.set(phase)
-            }
+            await life.run()
         } onCancel: {
             life.stop()
         }
+        if case .notStarted = end {} else { policy.started() }
         return (try await life.takeBack(), end)
     }
 }

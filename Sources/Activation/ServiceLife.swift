@@ -6,11 +6,11 @@ import Workers
 
 /// One process of a service, from its start to its end, with the port that it has borrowed.
 final class ServiceLife: Sendable {
-    private struct State {
-        /// Whether the process was asked to end.
-        var isStopping = false
-        /// Whether the service has given its port back.
-        var isDone = false
+    private enum State {
+        case starting
+        case running
+        /// The process was asked to end, or has given its port back.
+        case stopping
     }
 
     private let file: ServiceFile
@@ -23,15 +23,19 @@ final class ServiceLife: Sendable {
     private let name: String
     /// Whether the service has taken its port, and not ended before.
     private let isReady = OneShot<Bool>()
-    private let state = Lock(State())
+    private let state = Lock(State.starting)
+    private let note: @Sendable (ServicePhase) -> Void
     /// Set when the process has ended and the port is back.
     let isOver = OneShot<Void>()
 
     /// Starts the process.
+    /// - Parameter note: Called with the phases after the start.
     init(
-        _ name: String, _ file: ServiceFile, _ server: LocalMessagePort, _ log: ServiceLog, _ nameServer: PortNameServer
+        _ name: String, _ file: ServiceFile, _ server: LocalMessagePort, _ log: ServiceLog,
+        _ nameServer: PortNameServer,
+        note: @escaping @Sendable (ServicePhase) -> Void
     ) throws {
-        (self.name, self.file, self.log, self.nameServer) = (name, file, log, nameServer)
+        (self.name, self.file, self.log, self.nameServer, self.note) = (name, file, log, nameServer, note)
         var program = file.program
         program.environment = program.environment.updating([ServiceMessage.variable: "1"])
         (program.standardInput, program.standardOutput, program.standardError) = (
@@ -44,12 +48,19 @@ final class ServiceLife: Sendable {
 
     deinit { desk.invalidate() }
 
+    var pid: pid_t { process.pid }
+
     /// Asks the process to end, and kills it when it takes too long.
-    func stop() {
-        let isFirst = state.withLock { !exchange(&$0.isStopping, with: true) }
-        guard isFirst else { return }
-        process.send(signal: SIGTERM)
+    func stop() { if beginStop() { process.send(signal: SIGTERM) } }
+
+    /// The process ends from now on, or is killed when it takes too long.
+    /// - Returns: False when it does already.
+    private func beginStop() -> Bool {
+        let former = state.withLock { exchange(&$0, with: .stopping) }
+        if case .stopping = former { return false }
+        note(.stopping(pid: pid))
         killLater()
+        return true
     }
 
     private func killLater() {
@@ -59,16 +70,21 @@ final class ServiceLife: Sendable {
     }
 
     /// Lends the port to the process, and waits for the end of the process.
-    /// - Parameter note: Called with each phase.
-    func run(_ note: (ServicePhase) -> Void) async -> ServiceEnd {
-        note(.starting(pid: process.pid))
+    func run() async -> ServiceEnd {
         // Also in a cancelled task: a process that was asked to end may still have to give its port back.
         let ending = Task { await listenUntilEnd() }
         let failure = await Task { await failureOfStart() }.value
-        if failure == nil { note(.running(pid: process.pid)) } else { process.send(signal: SIGKILL) }
+        if failure == nil { isRunning() } else { process.send(signal: SIGKILL) }
         let status = await ending.value
-        if state.withLock({ $0.isStopping || $0.isDone }) { return .orderly }
+        if case .stopping = state.withLock({ $0 }) { return .orderly }
         return failure.map { .notStarted(withLog($0(status))) } ?? .crashed(withLog("it \(status)"))
+    }
+
+    private func isRunning() {
+        let former = state.withLock { state in
+            if case .starting = state { exchange(&state, with: .running) } else { state }
+        }
+        if case .starting = former { note(.running(pid: pid)) }
     }
 
     /// Lends the port to the process.
@@ -109,6 +125,7 @@ final class ServiceLife: Sendable {
     }
 
     private func hear(_ message: MachPort.Message) async {
+        guard message.sender?.pid == pid else { return }
         switch message.id {
         case ServiceMessage.ready: isReady.set(true)
         case ServiceMessage.giveBack: if let right = message.receiveRight(ofComponent: 0) { await claim(right) }
@@ -120,8 +137,7 @@ final class ServiceLife: Sendable {
         do {
             // The loan has it then.
             _ = try await LocalMessagePort(claiming: right, nameServer: nameServer)
-            state.withLock { $0.isDone = true }
-            killLater()
+            _ = beginStop()
         } catch {
             Ports.log.warning("the service “\(name)” could not give its port back: \(error)")
         }
@@ -137,14 +153,14 @@ final class ServiceLife: Sendable {
     /// Takes the port back, when the service has ended. Waits while somebody else has the port, to whom the service has
     /// passed it.
     func takeBack() async throws -> LocalMessagePort {
-        // Also in a cancelled task, which does not wait for others.
-        try await Task { [loan, nameServer] in
-            while true {
-                do {
-                    let port = try await loan.takeBack(before: .now + .seconds(10))
-                    return LocalMessagePort(returned: port, nameServer: nameServer)
-                } catch PortError.receiveTimedOut {}
+        while true {
+            do {
+                // Also in a cancelled task, which does not wait for others.
+                let port = try await Task { [loan] in try await loan.takeBack(before: .now + .seconds(10)) }.value
+                return LocalMessagePort(returned: port, nameServer: nameServer)
+            } catch PortError.receiveTimedOut {
+                try Task.checkCancellation()
             }
-        }.value
+        }
     }
 }

@@ -260,6 +260,17 @@ import Testing
         }
     }
 
+    @Test func `a start of a service that runs starts no other one after it`() async throws {
+        write("test", "IdleSec=100ms")
+        try await withActivator { activator in
+            for _ in 0..<3 { _ = try await activator.start("test") }
+            try await wait(activator) { $0 == .waiting }
+            // Another service would be starting.
+            for _ in 0..<20 { #expect(try await phase(activator) == .waiting) }
+            #expect(try await activator.services().first?.startCount == 1)
+        }
+    }
+
     @Test func `a service that was started by hand keeps its name, until it ends`() async throws {
         write()
         let byHand = Child(
