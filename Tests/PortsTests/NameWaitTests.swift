@@ -47,6 +47,14 @@ import Testing
         #expect(try names.waitForPort(forName: "here", before: .distantPast) == port.sendRight)
     }
 
+    @Test func `a task that finds a name at once needs no inotify instance`() async throws {
+        let port = try register("here")
+        let other = PortRuntime(directory: sandbox.path)
+        let right = try await other.nameServer.waitForPort(forName: "here", before: .patience)
+        #expect(right == port.sendRight)
+        #expect(try !other.nameServer.registryDirectory().watcher.isWatching)
+    }
+
     @Test func `a name is waited for until another process has registered it`() throws {
         let desk = try Desk(sandbox)
         let waiting = (0..<3).map { _ in Helper { try? names.waitForPort(forName: "owned", before: .patience) } }

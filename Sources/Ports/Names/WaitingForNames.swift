@@ -30,6 +30,7 @@ extension PortNameServer {
         forName name: String, before deadline: ContinuousClock.Instant? = nil
     ) async throws -> MachPort.SendRight {
         let deadline = MonotonicInstant(deadline)
+        if let right = try await find(name)?.port(before: answerDeadline(deadline)) { return right }
         let changes = try NameChanges(of: name, self, TaskWaiter(runtime.housekeeping))
         repeat {
             if let right = try await changes.newPort()?.port(before: answerDeadline(deadline)) { return right }
