@@ -138,14 +138,17 @@ extension UnitFile.Assignment {
                 rest = rest.dropFirst(digits.count).drop { $0 == " " }
                 let unit = rest.prefix { $0.isLetter }
                 rest = rest.dropFirst(unit.count).drop { $0 == " " }
-                guard let number = Int(digits), number < 1 << 31, let length = Self.units[String(unit)] else {
-                    throw error("“\(value)” is no time, such as 90, 500ms or 2min 30s")
-                }
+                guard let number = Int(digits), number < 1 << 31, let length = Self.units[String(unit)],
+                    time + length * number <= Self.longest
+                else { throw error("“\(value)” is no time up to 20000d, such as 90, 500ms or 2min 30s") }
                 time += length * number
             } while !rest.isEmpty
             return time
         }
     }
+
+    /// A longer time is a mistake, and could not be counted in every unit.
+    private static let longest = Duration.seconds(20_000 * 86_400)
 
     private static let units: [String: Duration] = [
         "": .seconds(1), "ms": .milliseconds(1), "s": .seconds(1), "sec": .seconds(1), "min": .seconds(60),

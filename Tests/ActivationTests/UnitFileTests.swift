@@ -54,7 +54,7 @@ import Testing
         #expect(try assignment("K=\(value)").time == time)
     }
 
-    @Test(arguments: ["", "s", "-1", "5 apples", "1.5", "99999999999999999999"])
+    @Test(arguments: ["", "s", "-1", "5 apples", "1.5", "99999999999999999999", "1000000d"])
     func `what is no time is an error`(_ value: String) throws {
         let assignment = try assignment("K=\(value)")
         #expect(throws: ServiceFileError.self) { try assignment.time }
