@@ -5,6 +5,9 @@ import Ports
 struct ServiceFolder: Sendable {
     let path: String
 
+    /// - Parameter path: A relative path starts at the working directory.
+    init(path: String) { self.path = absolute(path) }
+
     /// `$PORTS_SERVICES`, else `$XDG_CONFIG_HOME/swift-ports/services`, else `~/.config/swift-ports/services`.
     static var standard: ServiceFolder {
         if let path = environment("PORTS_SERVICES") { return ServiceFolder(path: path) }
@@ -23,7 +26,14 @@ struct ServiceFolder: Sendable {
         get throws(ServiceFileError) {
             let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
             if descriptor < 0, errno == ENOENT { return [] }
-            if descriptor >= 0 { try Self.check(descriptor, path) }
+            if descriptor >= 0 {
+                do {
+                    try Self.check(descriptor, path)
+                } catch {
+                    close(descriptor)
+                    throw error
+                }
+            }
             guard let files = Folder.files(descriptor) else {
                 throw ServiceFileError(nil, "the folder cannot be read: \(String(cString: strerror(errno)))", in: path)
             }
@@ -53,8 +63,13 @@ struct ServiceFolder: Sendable {
     private static func text(of descriptor: Int32) throws(ServiceFileError) -> String {
         var bytes: [UInt8] = []
         while true {
+            var (size, reason) = (0, Int32(0))
             let part = [UInt8](unsafeUninitializedCapacity: 4096) { buffer, count in
-                count = max(0, Glibc.read(descriptor, buffer.baseAddress, buffer.count))
+                (size, reason) = (Glibc.read(descriptor, buffer.baseAddress, buffer.count), errno)
+                count = max(0, size)
+            }
+            if size < 0 {
+                throw ServiceFileError(nil, "the file cannot be read: \(String(cString: strerror(reason)))")
             }
             if part.isEmpty { break }
             bytes += part
@@ -79,6 +94,13 @@ struct ServiceFolder: Sendable {
             throw ServiceFileError(nil, "others can write to it: chmod go-w", in: path)
         }
     }
+}
+
+/// The path, from the root on. A relative one starts at the working directory.
+func absolute(_ path: String) -> String {
+    guard path.first != "/", let here = getcwd(nil, 0) else { return path }
+    defer { free(here) }
+    return "\(String(cString: here))/\(path)"
 }
 
 /// The value of an environment variable, unless it is empty.

@@ -9,7 +9,7 @@ struct ServiceLog: Sendable {
     /// - Parameter folder: Nil for `$XDG_STATE_HOME/swift-ports/log`, or `~/.local/state/swift-ports/log`.
     init(of service: String, in folder: String?) {
         let state = environment("XDG_STATE_HOME") ?? (environment("HOME") ?? "") + "/.local/state"
-        path = "\(folder ?? state + "/swift-ports/log")/\(service).log"
+        path = absolute("\(folder ?? state + "/swift-ports/log")/\(service).log")
     }
 
     /// A file of this size becomes the former one at the next start.

@@ -42,6 +42,15 @@ import Testing
         if let failure { throw failure }
     }
 
+    /// The number of descriptors of this process for a file.
+    private func openCount(of path: String) -> Int {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        return (entries(of: "/proc/self/fd") ?? []).count { descriptor in
+            let count = readlink("/proc/self/fd/\(descriptor)", &buffer, buffer.count)
+            return count > 0 && String(decoding: buffer.prefix(count), as: UTF8.self) == path
+        }
+    }
+
     private func client(_ name: String = "test") -> RequestClient { RequestClient(name, nameServer: names) }
 
     /// Asks a service, with time for it to start.
@@ -217,6 +226,22 @@ import Testing
         }
     }
 
+    @Test func `a folder with the name of a service file is the reason`() async throws {
+        mkdir("\(services)/test.service", 0o700)
+        try await withActivator { activator in
+            let error = await #expect(throws: ServiceFailure.self) { try await activator.start("test") }
+            #expect(error?.text.contains("the file cannot be read: Is a directory") == true)
+        }
+    }
+
+    @Test func `relative paths start at the working directory`() throws {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let here = String(cString: try #require(getcwd(&buffer, buffer.count)))
+        #expect(ServiceFolder(path: "services").path == "\(here)/services")
+        #expect(ServiceLog(of: "test", in: "logs").path == "\(here)/logs/test.log")
+        #expect(ServiceLog(of: "test", in: "/logs").path == "/logs/test.log")
+    }
+
     @Test func `a service is stopped under load, and starts again`() async throws {
         write()
         try await withActivator { activator in
@@ -305,7 +330,8 @@ import Testing
             let error = await #expect(throws: ServiceFailure.self) { try await activator.start("test") }
             #expect(error?.text.contains("others can write to it: chmod go-w") == true)
             chmod(services, 0o777)
-            await #expect(throws: (any Error).self) { try await activator.reload() }
+            for _ in 0..<3 { await #expect(throws: (any Error).self) { try await activator.reload() } }
+            #expect(openCount(of: services) == 0)
         }
     }
 
