@@ -118,7 +118,7 @@ public final class Activator: Sendable {
         }
         if change.change != .start {
             let phase = try await keeper.stop()
-            if change.change == .stop, case .elsewhere(let pid) = phase {
+            if case .elsewhere(let pid) = phase {
                 let process = pid.map { "process \($0)" } ?? "another process"
                 throw ServiceFailure("\(process) has the name, and this activator has not started it")
             }

@@ -25,6 +25,22 @@ final class ServiceKeeper: Sendable {
         var life: ServiceLife?
         /// The wait for a reason to start the service.
         var wait: Task<Void, any Error>?
+        /// How often the service has served.
+        var runCount = 0
+
+        /// - Returns: To be set after the lock.
+        mutating func begin(_ phase: ServicePhase) -> OneShot<Void> {
+            (self.phase, since) = (phase, .now)
+            switch phase {
+            case .failed(let reason): lastFailure = reason
+            case .running:
+                (lastFailure, isWanted) = (nil, false)
+                runCount += 1
+            case .elsewhere, .unusable: isWanted = false
+            case .waiting, .starting, .stopping: break
+            }
+            return exchange(&change, with: OneShot())
+        }
     }
 
     init(_ name: String, _ folder: ServiceFolder, logs: String?, _ nameServer: PortNameServer) {
@@ -45,20 +61,19 @@ final class ServiceKeeper: Sendable {
         }
     }
 
-    /// - Parameter change: Changes the rest of the state, and returns false when nothing changes.
-    private func set(_ phase: ServicePhase, with change: (inout State) -> Bool = { _ in true }) {
-        let former = state.withLock { state -> OneShot<Void>? in
-            guard change(&state) else { return nil }
-            (state.phase, state.since) = (phase, .now)
-            switch phase {
-            case .failed(let reason): state.lastFailure = reason
-            case .running: state.lastFailure = nil
-            default: break
-            }
-            return exchange(&state.change, with: OneShot())
-        }
-        former?.set(())
+    private func set(_ phase: ServicePhase) {
+        state.withLock { $0.begin(phase) }.set(())
         hasBegun.set(())
+    }
+
+    /// Sets a phase of a process, unless the process has ended, or was asked to end.
+    private func note(_ phase: ServicePhase) {
+        let change = state.withLock { state -> OneShot<Void>? in
+            guard state.life?.process.pid == phase.pid, phase != state.phase else { return nil }
+            if case .stopping = state.phase { return nil }
+            return state.begin(phase)
+        }
+        change?.set(())
     }
 
     // MARK: Commands
@@ -66,22 +81,27 @@ final class ServiceKeeper: Sendable {
     /// Starts the service unless it runs.
     /// - Returns: The phase when the service runs, or has failed to.
     nonisolated(nonsending) func start() async throws(CancellationError) -> ServicePhase {
-        let wait = state.withLock { state -> Task<Void, any Error>? in
+        let (wait, runCount) = state.withLock { state in
             switch state.phase {
-            case .starting, .running, .elsewhere, .unusable: return nil
-            case .waiting, .failed, .stopping:
-                state.isWanted = true
-                return state.wait
+            // Otherwise the service would start again when it has ended.
+            case .running, .elsewhere, .unusable: break
+            case .waiting, .starting, .stopping, .failed: state.isWanted = true
             }
+            return (state.wait, state.runCount)
         }
         wait?.cancel()
-        return try await phase { phase, isWanted in
-            switch phase {
-            case .running, .elsewhere, .unusable: true
-            // The reason may be an older one's.
-            case .failed: !isWanted
-            case .waiting, .starting, .stopping: false
+        while true {
+            let (phase, isWanted, hasRun, change) = state.withLock {
+                ($0.phase, $0.isWanted, $0.runCount != runCount, $0.change)
             }
+            switch phase {
+            case .running, .elsewhere, .unusable: return phase
+            // The reason may be an older one's.
+            case .failed: if !isWanted { return phase }
+            // A service may have ended before anybody looks.
+            case .waiting, .starting, .stopping: if hasRun { return phase }
+            }
+            guard await change.wait() != nil else { throw CancellationError() }
         }
     }
 
@@ -92,29 +112,20 @@ final class ServiceKeeper: Sendable {
             return state.life
         }
         guard let life else { return phase }
+        note(.stopping(pid: life.process.pid))
         life.stop()
         // Messages that wait may have started it again.
         guard await life.isOver.wait() != nil else { throw CancellationError() }
         return phase
     }
 
-    private nonisolated(nonsending) func phase(
-        when isMeant: (ServicePhase, _ isWanted: Bool) -> Bool
-    ) async throws(CancellationError) -> ServicePhase {
-        while true {
-            let (phase, isWanted, change) = state.withLock { ($0.phase, $0.isWanted, $0.change) }
-            if isMeant(phase, isWanted) { return phase }
-            guard await change.wait() != nil else { throw CancellationError() }
-        }
-    }
-
     // MARK: Keeping
 
     /// Keeps the port until the task is cancelled; then ends the service and the port.
     func run() async {
-        while !Task.isCancelled, let server = await takeName() {
+        while !Task.isCancelled, var server = await takeName() {
             do {
-                try await keep(server)
+                try await keep(&server)
             } catch is CancellationError {
                 return
             } catch {
@@ -145,9 +156,10 @@ final class ServiceKeeper: Sendable {
         return nil
     }
 
+    /// - Parameter server: The port; replaced when it comes back, because a former one keeps all that came after it.
     /// - Throws: `CancellationError`; `PortError` when the port has ended.
-    private func keep(_ server: LocalMessagePort) async throws {
-        var (server, policy) = (server, StartPolicy())
+    private func keep(_ server: inout LocalMessagePort) async throws {
+        var policy = StartPolicy()
         defer { server.invalidate() }
         set(.waiting)
         while true {
@@ -203,25 +215,18 @@ final class ServiceKeeper: Sendable {
             let file = try folder.read(name)
             var log = state.withLock { $0.log }
             try log.prepare()
+            life = try ServiceLife(name, file, server, log, nameServer) { [weak self] in self?.note($0) }
             state.withLock { ($0.log, $0.description) = (log, file.description) }
-            let number = state.withLock { $0.startCount } + 1
-            life = try ServiceLife(name, file, server, log, nameServer) { [weak self] phase in
-                // A process that has ended has no phase.
-                self?.set(phase) { $0.startCount == number && $0.life != nil }
-            }
         } catch {
             return (server, .notStarted("\(error)"))
         }
-        set(.starting(pid: life.pid)) { state in
+        state.withLock { state in
             (state.life, state.isWanted) = (life, false)
             state.startCount += 1
-            return true
         }
         defer {
-            set(.waiting) { state in
-                state.life = nil
-                return true
-            }
+            state.withLock { $0.life = nil }
+            set(.waiting)
             life.isOver.set(())
         }
         let end = await withTaskCancellationHandler {

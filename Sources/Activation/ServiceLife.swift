@@ -6,36 +6,36 @@ import Workers
 
 /// One process of a service, from its start to its end, with the port that it has borrowed.
 final class ServiceLife: Sendable {
-    private enum State {
-        case starting
-        case running
-        /// The process was asked to end, or has given its port back.
-        case stopping
+    private struct State {
+        /// Whether the process was asked to end.
+        var isStopping = false
+        /// Whether the service has given its port back.
+        var isDone = false
     }
 
     private let file: ServiceFile
     private let log: ServiceLog
     private let nameServer: PortNameServer
-    private let process: WorkerProcess
+    let process: WorkerProcess
     private let loan: MachPort.Loan
     /// The port by which the service answers.
     private let desk: MachPort
     private let name: String
+    /// Called with each phase, in order.
+    private let note: @Sendable (ServicePhase) -> Void
     /// Whether the service has taken its port, and not ended before.
     private let isReady = OneShot<Bool>()
-    private let state = Lock(State.starting)
-    private let note: @Sendable (ServicePhase) -> Void
+    private let state = Lock(State())
     /// Set when the process has ended and the port is back.
     let isOver = OneShot<Void>()
 
     /// Starts the process.
-    /// - Parameter note: Called with the phases after the start.
     init(
         _ name: String, _ file: ServiceFile, _ server: LocalMessagePort, _ log: ServiceLog,
-        _ nameServer: PortNameServer,
-        note: @escaping @Sendable (ServicePhase) -> Void
+        _ nameServer: PortNameServer, note: @escaping @Sendable (ServicePhase) -> Void
     ) throws {
-        (self.name, self.file, self.log, self.nameServer, self.note) = (name, file, log, nameServer, note)
+        (self.name, self.file, self.log, self.nameServer) = (name, file, log, nameServer)
+        self.note = note
         var program = file.program
         program.environment = program.environment.updating([ServiceMessage.variable: "1"])
         (program.standardInput, program.standardOutput, program.standardError) = (
@@ -48,19 +48,12 @@ final class ServiceLife: Sendable {
 
     deinit { desk.invalidate() }
 
-    var pid: pid_t { process.pid }
-
     /// Asks the process to end, and kills it when it takes too long.
-    func stop() { if beginStop() { process.send(signal: SIGTERM) } }
-
-    /// The process ends from now on, or is killed when it takes too long.
-    /// - Returns: False when it does already.
-    private func beginStop() -> Bool {
-        let former = state.withLock { exchange(&$0, with: .stopping) }
-        if case .stopping = former { return false }
-        note(.stopping(pid: pid))
+    func stop() {
+        let isFirst = state.withLock { !exchange(&$0.isStopping, with: true) }
+        guard isFirst else { return }
+        process.send(signal: SIGTERM)
         killLater()
-        return true
     }
 
     private func killLater() {
@@ -71,20 +64,14 @@ final class ServiceLife: Sendable {
 
     /// Lends the port to the process, and waits for the end of the process.
     func run() async -> ServiceEnd {
+        note(.starting(pid: process.pid))
         // Also in a cancelled task: a process that was asked to end may still have to give its port back.
         let ending = Task { await listenUntilEnd() }
         let failure = await Task { await failureOfStart() }.value
-        if failure == nil { isRunning() } else { process.send(signal: SIGKILL) }
+        if failure != nil { process.send(signal: SIGKILL) }
         let status = await ending.value
-        if case .stopping = state.withLock({ $0 }) { return .orderly }
+        if state.withLock({ $0.isStopping || $0.isDone }) { return .orderly }
         return failure.map { .notStarted(withLog($0(status))) } ?? .crashed(withLog("it \(status)"))
-    }
-
-    private func isRunning() {
-        let former = state.withLock { state in
-            if case .starting = state { exchange(&state, with: .running) } else { state }
-        }
-        if case .starting = former { note(.running(pid: pid)) }
     }
 
     /// Lends the port to the process.
@@ -125,9 +112,11 @@ final class ServiceLife: Sendable {
     }
 
     private func hear(_ message: MachPort.Message) async {
-        guard message.sender?.pid == pid else { return }
+        guard message.sender?.pid == process.pid else { return }
         switch message.id {
-        case ServiceMessage.ready: isReady.set(true)
+        case ServiceMessage.ready:
+            note(.running(pid: process.pid))
+            isReady.set(true)
         case ServiceMessage.giveBack: if let right = message.receiveRight(ofComponent: 0) { await claim(right) }
         default: break
         }
@@ -137,7 +126,9 @@ final class ServiceLife: Sendable {
         do {
             // The loan has it then.
             _ = try await LocalMessagePort(claiming: right, nameServer: nameServer)
-            _ = beginStop()
+            state.withLock { $0.isDone = true }
+            note(.stopping(pid: process.pid))
+            killLater()
         } catch {
             Ports.log.warning("the service “\(name)” could not give its port back: \(error)")
         }
@@ -150,17 +141,25 @@ final class ServiceLife: Sendable {
         return lines.isEmpty ? reason : "\(reason); its last lines in \(log.path): \(lines.joined(separator: " | "))"
     }
 
+    /// The time in which the port of a process that has ended comes back.
+    private static let patience = Duration.seconds(2)
+
     /// Takes the port back, when the service has ended. Waits while somebody else has the port, to whom the service has
     /// passed it.
+    /// - Throws: `CancellationError` in a cancelled task, when somebody else has the port; `PortError` when it has ended.
     func takeBack() async throws -> LocalMessagePort {
-        while true {
+        let port: MachPort
+        do {
+            port = try await loan.takeBack(before: nil)
+        } catch is CancellationError {
+            let last = Task { [loan] in try await loan.takeBack(before: .now + Self.patience) }
             do {
-                // Also in a cancelled task, which does not wait for others.
-                let port = try await Task { [loan] in try await loan.takeBack(before: .now + .seconds(10)) }.value
-                return LocalMessagePort(returned: port, nameServer: nameServer)
+                port = try await last.value
             } catch PortError.receiveTimedOut {
-                try Task.checkCancellation()
+                Ports.log.warning("the service “\(name)” has passed its port on, which goes on without its activator")
+                throw CancellationError()
             }
         }
+        return LocalMessagePort(returned: port, nameServer: nameServer)
     }
 }

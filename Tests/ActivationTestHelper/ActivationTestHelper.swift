@@ -21,10 +21,17 @@ package struct Crash: PortRequest {
     package init() {}
 }
 
+/// Gives the service's port to the process of the name “heir”, and ends the service.
+package struct PassOn: PortRequest {
+    package typealias Reply = EmptyReply
+    package init() {}
+}
+
 /// The service of the tests; with arguments, a process that asks it.
 @main enum ActivationTestHelper {
     static func main() async throws {
         guard CommandLine.arguments.count > 1 else { return await TestService.main() }
+        if CommandLine.arguments[1] == "inherit" { return try await TestService.inherit() }
         let pid = try await RequestClient(TestService.serviceName).request(WhoAreYou(), timeout: .seconds(60))
         TestService.print(to: STDOUT_FILENO, "\(pid)\n")
         exit(0)
@@ -46,11 +53,30 @@ private struct TestService: ServiceProgram {
             print(to: file, "\(note.number)\n")
             return getpid()
         }
+        server.handle(PassOn.self) { _ in
+            Task {
+                let heir = try await RemoteMessagePort(name: "heir").sendRight
+                _ = try await server.port.handOver(to: heir)
+                exit(0)
+            }
+            return EmptyReply()
+        }
         server.handle(Crash.self) { _ in
             signal(SIGSEGV, SIG_DFL)
             raise(SIGSEGV)
             return EmptyReply()
         }
+    }
+
+    /// Serves with the port that another process gives to this one.
+    static func inherit() async throws {
+        let port = try LocalMessagePort(name: "heir").port
+        guard let right = try await port.receive(before: .now + .seconds(60)).receiveRight(ofComponent: 0) else {
+            exit(4)
+        }
+        let server = RequestServer(try await LocalMessagePort(claiming: right))
+        try serve(server)
+        try await server.run()
     }
 
     static func print(to file: Int32, _ text: String) {
