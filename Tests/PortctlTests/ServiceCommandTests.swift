@@ -78,8 +78,15 @@ import Testing
         #expect(activator.outcome.status == 0)
     }
 
+    /// Ends an activator with its services, which would outlive an activator that is killed.
+    private func end(_ activator: Run) {
+        activator.child.signal(SIGTERM)
+        #expect(activator.outcome.status == 0)
+    }
+
     @Test func `the folder is read again by reload and by SIGHUP`() throws {
         let activator = try activate()
+        defer { end(activator) }
         writeService()
         #expect(registry.portctl("start", "test").errors.contains("there is no service “test”"))
         #expect(registry.portctl("reload") == Outcome(0))
@@ -104,7 +111,8 @@ import Testing
         killed.child.wait()
         defer { kill(pid, SIGKILL) }
         #expect(registry.portctl("ping", "test", "--count", "1").status == 0)
-        _ = try activate()
+        let next = try activate()
+        defer { end(next) }
         #expect(waitUntil { registry.portctl("services").output.contains("test  elsewhere  \(pid)") })
         kill(pid, SIGTERM)
         #expect(waitUntil { registry.portctl("services").output.contains("test  waiting") })
