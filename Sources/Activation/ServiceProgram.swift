@@ -57,18 +57,32 @@ extension ServiceProgram {
         // Before the first request, which may be the one that the service dies of.
         try await service.ready()
         async let running: Void = server.run()
-        await withTaskGroup { group in
-            group.addTask { _ = try? await signals.wait() }
-            group.addTask { try? await service.waitUntilIdle() }
-            await group.next()
-            group.cancelAll()
-        }
-        do {
-            try await service.giveBack()
-        } catch {
-            // The activator is gone. Askers are told, and may find a successor.
-            await server.finish()
+        while true {
+            let isAsked = await waitForEnd(service, signals)
+            do {
+                try await service.giveBack(before: .now + .seconds(10))
+                break
+            } catch  where isAsked {
+                // The activator is gone. Askers are told, and may find a successor.
+                await server.finish()
+                break
+            } catch {
+                // It serves on, until it has nothing to do again.
+            }
         }
         try await running
+    }
+
+    /// - Returns: Whether a signal asks the service to end; else it has nothing to do.
+    private static func waitForEnd(_ service: ActivatedService, _ signals: SignalSequence) async -> Bool {
+        await withTaskGroup { group in
+            group.addTask { (try? await signals.wait()) != nil }
+            group.addTask {
+                try? await service.waitUntilIdle()
+                return false
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? true
+        }
     }
 }

@@ -57,6 +57,24 @@ import Testing
         #expect(waitUntil { isTold.withLock { $0 } })
     }
 
+    @Test func `a port goes back while its former owner still lets it go`() throws {
+        let runtimes = [runtime(), runtime()]
+        let inboxes = try runtimes.map { try MachPort(nameServer: $0.nameServer) }
+        // Of each inbox, for the other runtime.
+        let rights = [try right(to: inboxes[0], in: runtimes[1]), try right(to: inboxes[1], in: runtimes[0])]
+        var port = try MachPort(nameServer: runtimes[0].nameServer)
+        let sender = try right(to: port, in: runtime())
+        for round in 0..<Scale.count(200, long: 5000) {
+            try sender.send(MachPort.Message(id: UInt32(round)), before: .patience)
+            let next = (round + 1) % 2
+            try rights[next].send(MachPort.Message(id: 7, [.receiveRight(port)]), before: .patience)
+            let message = try inboxes[next].receive(before: .patience)
+            port = try #require(message.receiveRight(ofComponent: 0)).claim(before: .patience)
+            // Some of the messages go along.
+            if round % 2 == 1 { #expect(try ids(port, 2) == [UInt32(round - 1), UInt32(round)]) }
+        }
+    }
+
     @Test func `a port that is nowhere but at a former home has ended`() throws {
         let (channels, path) = (runtime().channels, sandbox.path)
         let homes = (1...3).map { PortID(incarnation: .random(), number: $0) }
