@@ -127,13 +127,7 @@ final class Adoption: Sendable {
         }
     }
 
-    /// The time after which a port is looked at again that comes back while it still goes.
-    private static let retryTime = Duration.milliseconds(1)
-
     private func begin(_ message: MachPort.Message) throws(PortError) {
-        if let id = message.port(ofComponent: 0)?.id, PortOffer.isHandingOver(id, runtime) {
-            return runtime.housekeeping.perform(after: Self.retryTime) { [weak self] in self?.came(message) }
-        }
         guard let right = message.port(ofComponent: 0)?.channel.right, let answers = message.replyPort,
             let id = message.port(ofComponent: 0)?.id
         else { throw .unavailable(reason: "its owner is of another kind") }

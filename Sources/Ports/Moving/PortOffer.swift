@@ -90,11 +90,6 @@ final class PortOffer: Sendable {
     /// - Returns: False when the port is being handed over.
     private func begin() -> Bool { !isBusy.withLock { exchange(&$0, with: true) } }
 
-    /// Whether this runtime is handing a port over. The next owner may have the port, and may give it back already.
-    static func isHandingOver(_ id: PortID, _ runtime: PortRuntime) -> Bool {
-        runtime.offers.handedOver.withLock { $0.contains(id) }
-    }
-
     private var busyError: PortError {
         .unavailable(reason: "\(port.identity) is being handed over to another process")
     }
@@ -106,10 +101,8 @@ final class PortOffer: Sendable {
         guard begin() else { return refuse(claimant, busyError) }
         do {
             let thread = try RunLoopThread(name: "port moves") { [self] _ in
-                let (loan, offers, id) = (loan, port.runtime.offers, port.id)
-                offers.handedOver.withLock { _ = $0.insert(id) }
+                let loan = loan
                 HandOver(port, to: claimant, loan).run()
-                offers.handedOver.withLock { _ = $0.remove(id) }
                 isBusy.withLock { $0 = false }
                 loan?.takeIfWanted()
             }
@@ -127,8 +120,6 @@ final class PortOffer: Sendable {
 
 private final class PortOffers: Sendable {
     let entries = Lock<[PortID: Weak<PortOffer>]>([:])
-    /// The ports that are being handed over.
-    let handedOver = Lock<Set<PortID>>([])
 }
 
 extension PortRuntime {
