@@ -21,6 +21,7 @@ let package = Package(
         .library(name: "CFPorts", type: .dynamic, targets: ["CoreFoundationPorts"]),
         .library(name: "FoundationPorts", targets: ["FoundationPorts"]),
         .library(name: "DarwinNames", targets: ["DarwinNames"]),
+        .library(name: "XPC", targets: ["XPC"]),
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
@@ -98,13 +99,14 @@ let package = Package(
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .target(name: "DarwinNames"),
+        .target(name: "XPC", dependencies: ["TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         // No code: where the documentation begins.
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
                 "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection",
                 "PortsMetrics",
-                "PortsTracing", "FoundationPorts", "CoreFoundationPorts", "ZeroMQ",
+                "PortsTracing", "FoundationPorts", "CoreFoundationPorts", "XPC", "ZeroMQ",
             ]),
         .executableTarget(
             name: "portctl",
@@ -215,6 +217,12 @@ let package = Package(
                 "FoundationPorts", "Ports", "RunLoops", "FoundationPortsTestHelper", "MacFiles5", "MacFiles6",
                 "OwnThread", "TestSupport",
             ]),
+        .executableTarget(name: "XPCTestHelper", dependencies: ["XPC", "TestSupport"], path: "Tests/XPCTestHelper"),
+        .testTarget(
+            name: "XPCTests",
+            dependencies: [
+                "XPC", "TypedPorts", "Ports", "PortsInspection", "XPCTestHelper", "OwnThread", "TestSupport",
+            ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "OwnThread", "TestSupport"]),
         .testTarget(
             name: "PortctlTests",
@@ -253,6 +261,7 @@ for (folder, command, dependencies) in [
     ("SharedImage", "shared-image", ["TypedPorts"]), ("HotUpgrade", "hot-upgrade", ports),
     ("FoundationMachPorts", "foundation-mach-ports", ["FoundationPorts", "DarwinNames"]),
     ("FoundationMessagePorts", "foundation-message-ports", ["FoundationPorts"]),
+    ("XPCService", "xpc-service", ["XPC"]),
     ("FoundationGuest", "foundation-guest", ["FoundationPorts", "RunLoops"]),
 ] {
     package.targets.append(

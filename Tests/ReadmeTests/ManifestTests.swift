@@ -10,7 +10,7 @@ struct ManifestTests {
             "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection",
             "PortsMetrics",
             "PortsTracing",
-            "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "ZeroMQ",
+            "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "XPC", "ZeroMQ",
         ]
         #expect(products == libraries + ["portctl"])
         #expect(!manifest.contains("products."), "products are added where this test does not see them")

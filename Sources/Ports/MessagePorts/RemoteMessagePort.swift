@@ -58,9 +58,22 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
 
     /// Makes a port for several answers, in a directory that the asked process can certainly reach.
     package func makePort(queueLimit: Int) throws(PortError) -> MachPort {
-        let runtime = try sendRight.channel.retainedRuntime()
-        let path = sendRight.channel.isLocal ? runtime.directory : sendRight.channel.path
-        return try MachPort(queueLimit: queueLimit, nameServer: PortNameServer(directory: path, runtime: runtime))
+        try MachPort(queueLimit: queueLimit, nameServer: reachableNameServer)
+    }
+
+    /// Makes a port for requests of the asked process, in a directory that this process can certainly reach.
+    package func makeMessagePort(
+        requestHandler: @escaping LocalMessagePort.RequestHandler
+    ) throws(PortError) -> LocalMessagePort {
+        try LocalMessagePort(nameServer: reachableNameServer, requestHandler: requestHandler)
+    }
+
+    private var reachableNameServer: PortNameServer {
+        get throws(PortError) {
+            let runtime = try sendRight.channel.retainedRuntime()
+            let path = sendRight.channel.isLocal ? runtime.directory : sendRight.channel.path
+            return PortNameServer(directory: path, runtime: runtime)
+        }
     }
 
     // MARK: Sending

@@ -1,0 +1,27 @@
+import RunLoops
+
+/// A request whose reply, or error, goes to a handler. If the object ends before, the handler is not called, and the
+/// server learns that its asker has given up.
+package final class AskedReply: Sendable {
+    private let request: OpenRequest
+
+    /// Sends the request. Blocks while the port has no room, until the deadline.
+    /// - Parameters:
+    ///   - remote: The port.
+    ///   - message: The request. Its own `replyPort` is not sent.
+    ///   - deadline: The end of the wait for room.
+    ///   - whenDone: Called once, on any thread, perhaps at once. It must not block.
+    package init(
+        of remote: RemoteMessagePort, _ message: MachPort.Message, before deadline: MonotonicInstant,
+        whenDone: @escaping @Sendable (Result<MachPort.Message, PortError>) -> Void
+    ) throws(PortError) {
+        try Fork.check()
+        let channel = remote.sendRight.channel
+        var request = try OpenRequest(to: channel, isForTasks: true)
+        var outgoing = try request.outgoing(message)
+        try channel.send(&outgoing, before: deadline)
+        request.noteSent()
+        request.pending.outcome.whenSet { outcome in whenDone(outcome.map { MachPort.Message($0) }) }
+        self.request = request
+    }
+}

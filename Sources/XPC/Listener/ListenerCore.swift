@@ -1,0 +1,111 @@
+import Dispatch
+import Ports
+import RunLoopLocks
+import TypedPorts
+
+/// The state behind ``XPCListener``, which may be released before.
+final class ListenerCore: Sendable {
+    typealias SessionHandler =
+        @Sendable (XPCListener.IncomingSessionRequest) -> XPCListener.IncomingSessionRequest.Decision
+
+    private enum Phase {
+        case inactive
+        /// An active listener retains itself.
+        case active(ListenerCore)
+        case cancelled
+    }
+
+    private struct State {
+        var phase = Phase.inactive
+        var settings: ListenerSettings
+        var port: LocalMessagePort?
+    }
+
+    private let handler: SessionHandler
+    private let state: Lock<State>
+
+    init(_ settings: ListenerSettings, _ handler: @escaping SessionHandler) {
+        self.handler = handler
+        state = Lock(State(settings: settings))
+    }
+
+    /// Makes the listener's port, at which requests for sessions wait until the listener is active.
+    func makePort(name: String?, _ nameServer: PortNameServer) throws(PortError) -> MachPort.SendRight {
+        let port = try LocalMessagePort(name: name, nameServer: nameServer) { [weak self] in self?.received($0) }
+        SessionMessage.describe(at: port)
+        state.withLock { $0.port = port }
+        return port.sendRight
+    }
+
+    func setTargetQueue(_ queue: DispatchQueue) { state.withLock { $0.settings.targetQueue = queue } }
+    func setRequirement(_ requirement: XPCPeerRequirement) { state.withLock { $0.settings.requirement = requirement } }
+
+    func activate() throws(XPCRichError) {
+        let (port, target) = try state.withLock { (state) throws(XPCRichError) in
+            switch state.phase {
+            case .inactive: break
+            case .active: throw XPCRichError("the listener is active already")
+            case .cancelled: throw XPCRichError("the listener was cancelled")
+            }
+            state.phase = .active(self)
+            return (state.port, state.settings.targetQueue)
+        }
+        do throws(PortError) {
+            try port?.setQueue(DispatchQueue(label: "XPC listener", target: target))
+        } catch {
+            cancel()
+            throw XPCRichError(error)
+        }
+    }
+
+    func cancel() {
+        // An active listener may release its last reference here.
+        let (port, former) = state.withLock { state in
+            let former = (state.port, state.phase)
+            (state.port, state.phase) = (nil, .cancelled)
+            return former
+        }
+        port?.invalidateAtOnce()
+        withExtendedLifetime(former) {}
+    }
+
+    // MARK: Requests for sessions
+
+    private func received(_ request: MessagePortRequest) {
+        guard let replyRight = request.replyRight else { return }
+        do {
+            guard request.id == SessionMessage.hello.rawValue else {
+                return try replyRight.fail(with: RequestFailure("a listener takes only requests for sessions"))
+            }
+            try replyRight.reply(with: CBORCoder().message(welcome(to: request)))
+        } catch {
+            replyRight.noteUnsent(error)
+        }
+    }
+
+    private func welcome(to request: MessagePortRequest) throws -> Welcome {
+        let settings = state.withLock { $0.settings }
+        let sender = request.message.sender
+        if let refusal = settings.requirement?.refusal(of: sender) {
+            log.warning("a listener refuses a session of process \(sender?.pid ?? 0): \(refusal)")
+            return Welcome(refusal: refusal)
+        }
+        let hello: Hello
+        do { hello = try CBORCoder().decode(Hello.self, from: request.message) } catch {
+            return Welcome(refusal: XPCRichError("the request for a session cannot be decoded: \(error)"))
+        }
+        guard hello.version == Hello.currentVersion else {
+            return Welcome(
+                refusal: XPCRichError(
+                    "the client's sessions have version \(hello.version), and the listener's \(Hello.currentVersion)"))
+        }
+        let peer = sender.map { "the client in process \($0.pid)" } ?? "a client"
+        switch handler(XPCListener.IncomingSessionRequest(peer: peer, settings)).session {
+        case .failure(let error): return Welcome(refusal: error)
+        case .success(let session):
+            do { return Welcome(session: try session.accept(hello.session)) } catch {
+                return Welcome(refusal: XPCRichError(error))
+            }
+        }
+    }
+}

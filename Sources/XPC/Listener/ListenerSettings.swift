@@ -1,0 +1,7 @@
+import Dispatch
+
+/// The settings that all sessions of a listener share.
+struct ListenerSettings: Sendable {
+    var targetQueue: DispatchQueue?
+    var requirement: XPCPeerRequirement?
+}

@@ -1,0 +1,56 @@
+import Ports
+import TypedPorts
+
+/// Values with keys: a message without a `Codable` type. A value, not a reference as on macOS: a copy does not change
+/// with the original. The corresponding C functions are those of `xpc_dictionary_t`.
+///
+///     import XPC
+///
+///     func describe() -> XPCDictionary {
+///         var message = XPCDictionary()
+///         message["name"] = "report"
+///         message["pages"] = 12
+///         message["isFinal"] = true
+///         return message
+///     }
+public struct XPCDictionary: Sendable {
+    var values: [String: XPCValue]
+    /// The message that the dictionary has come with.
+    private let origin: XPCReceivedMessage?
+
+    /// Makes an empty dictionary.
+    public init() { self.init([:]) }
+
+    init(_ values: [String: XPCValue], origin: XPCReceivedMessage? = nil) {
+        (self.values, self.origin) = (values, origin)
+    }
+
+    /// Whether there are no values.
+    public var isEmpty: Bool { values.isEmpty }
+
+    /// The number of values.
+    public var count: Int { values.count }
+
+    /// The keys, in no order.
+    public var keys: [String] { Array(values.keys) }
+
+    /// Removes the value of a key.
+    public mutating func removeValue(forKey key: String) { values[key] = nil }
+
+    /// Sends a reply to the sender of this dictionary, and does not wait. Nothing happens when the dictionary has not come
+    /// with a message, or its sender expects no reply. The first reply counts.
+    public func reply(_ reply: XPCDictionary) { origin?.reply(reply.values) }
+}
+
+extension XPCDictionary: Hashable {
+    /// Whether both have the same keys and values.
+    public static func == (left: XPCDictionary, right: XPCDictionary) -> Bool { left.values == right.values }
+
+    /// Hashes the keys and values.
+    public func hash(into hasher: inout Hasher) { hasher.combine(values) }
+}
+
+extension XPCDictionary: CustomDebugStringConvertible {
+    /// The keys and values.
+    public var debugDescription: String { "\(values)" }
+}

@@ -1,0 +1,69 @@
+import Dispatch
+import Ports
+import TypedPorts
+
+/// A message from the other end of a session.
+///
+/// The sender of a message that expects a reply learns that none follows when the last copy of the message is released
+/// without a reply.
+public struct XPCReceivedMessage: Sendable {
+    let message: MachPort.Message
+    private let replyRight: ReplyRight?
+
+    /// Whether the sender waits for the reply in `sendSync`.
+    public let isSync: Bool
+
+    init(_ request: MessagePortRequest) {
+        message = request.message
+        replyRight = request.replyRight
+        isSync = request.id == SessionMessage.sync.rawValue
+    }
+
+    /// The reply to a message of this process.
+    init(reply: MachPort.Message) {
+        message = reply
+        replyRight = nil
+        isSync = false
+    }
+
+    /// Whether the sender expects a reply.
+    public var expectsReply: Bool { replyRight != nil }
+
+    /// Decodes the message.
+    /// - Throws: `DecodingError`, and what the type's own `init(from:)` throws.
+    public func decode<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value {
+        try CBORCoder().decode(type, from: message)
+    }
+
+    /// Sends the reply, and does not wait. Any thread may reply, also after the handler has returned nil. Nothing happens
+    /// when the sender expects no reply. The first reply counts. When the value cannot be encoded, or is too large, the
+    /// sender gets an error.
+    public func reply<Message: Encodable>(_ value: Message) {
+        guard let replyRight else { return }
+        let reply: MachPort.Message
+        do { reply = try CBORCoder().message(value) } catch { return fail("the reply cannot be encoded: \(error)") }
+        do throws(PortError) { try replyRight.reply(with: reply) } catch { replyRight.noteUnsent(error) }
+    }
+
+    /// Runs `continuation`, which replies, on another queue. The handler returns the result of this method.
+    /// - Returns: Nil.
+    @preconcurrency
+    public func handoffReply(
+        to queue: DispatchQueue, _ continuation: @escaping @Sendable () -> Void
+    ) -> (any Encodable)? {
+        // The continuation may not refer to the message, whose sender must not learn meanwhile that no reply follows.
+        queue.async { withExtendedLifetime(self) { continuation() } }
+        return nil
+    }
+
+    /// Whether the sender meets a requirement.
+    public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool {
+        requirement.refusal(of: message.sender) == nil
+    }
+
+    /// Sends an error in place of the reply.
+    func fail(_ text: String) {
+        guard let replyRight else { return }
+        do throws(PortError) { try replyRight.fail(with: RequestFailure(text)) } catch { replyRight.noteUnsent(error) }
+    }
+}

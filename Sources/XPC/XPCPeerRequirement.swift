@@ -1,0 +1,85 @@
+import Ports
+
+/// A condition on the process at the other end of a session. The corresponding C type is `xpc_peer_requirement_t`.
+///
+/// The kernel says which user and group a message comes from, so ``user(_:)`` and ``group(_:)`` are checked for each
+/// message. Linux knows no signatures of programs, no teams and no entitlements. So requirements about them are met by
+/// no process: a listener with one refuses all sessions, and a session with one ends before its first message.
+public struct XPCPeerRequirement: Sendable {
+    private enum Rule: Sendable {
+        case user(UInt32)
+        case group(UInt32)
+        /// A condition that Linux cannot check.
+        case unknown(String)
+    }
+
+    private let rule: Rule
+
+    private init(_ rule: Rule) { self.rule = rule }
+
+    // MARK: Requirements that the kernel checks
+
+    /// The peer runs as this effective user. Not in Apple's module.
+    public static func user(_ id: UInt32) -> XPCPeerRequirement { XPCPeerRequirement(.user(id)) }
+
+    /// The peer runs with this effective group. Not in Apple's module.
+    public static func group(_ id: UInt32) -> XPCPeerRequirement { XPCPeerRequirement(.group(id)) }
+
+    // MARK: Requirements that no process meets on Linux
+
+    /// The peer's signature has the team of this program. No process meets the requirement on Linux.
+    public static func isFromSameTeam(andMatchesSigningIdentifier identifier: String? = nil) -> XPCPeerRequirement {
+        XPCPeerRequirement(.unknown("the same team" + text(of: identifier)))
+    }
+
+    /// The peer is signed by the platform's maker. No process meets the requirement on Linux.
+    public static func isPlatformCode(andMatchesSigningIdentifier identifier: String? = nil) -> XPCPeerRequirement {
+        XPCPeerRequirement(.unknown("platform code" + text(of: identifier)))
+    }
+
+    /// The peer's signature has an entitlement. No process meets the requirement on Linux.
+    public static func hasEntitlement(_ entitlement: String) -> XPCPeerRequirement {
+        XPCPeerRequirement(.unknown("the entitlement \(entitlement)"))
+    }
+
+    /// The peer's signature has an entitlement with a value. No process meets the requirement on Linux.
+    public static func entitlement(_ entitlement: String, matches value: Bool) -> XPCPeerRequirement {
+        XPCPeerRequirement(.unknown("the entitlement \(entitlement) of \(value)"))
+    }
+
+    /// The peer's signature has an entitlement with a value. No process meets the requirement on Linux.
+    public static func entitlement(_ entitlement: String, matches value: Int) -> XPCPeerRequirement {
+        XPCPeerRequirement(.unknown("the entitlement \(entitlement) of \(value)"))
+    }
+
+    /// The peer's signature has an entitlement with a value. No process meets the requirement on Linux.
+    public static func entitlement(_ entitlement: String, matches value: String) -> XPCPeerRequirement {
+        XPCPeerRequirement(.unknown("the entitlement \(entitlement) of \(value)"))
+    }
+
+    private static func text(of identifier: String?) -> String {
+        identifier.map { " and the signing identifier \($0)" } ?? ""
+    }
+
+    // MARK: Checks
+
+    /// The reason why a sender does not meet the requirement; nil when it does.
+    /// - Parameter sender: The kernel's word; nil when it does not say.
+    func refusal(of sender: MessageSender?) -> XPCRichError? {
+        switch rule {
+        case .unknown(let what):
+            return XPCRichError("the peer requirement of \(what) is never met, because Linux cannot check it")
+        case .user(let id):
+            if sender?.uid == id { return nil }
+            return XPCRichError("the peer requirement of user \(id) is not met: \(Self.text(of: sender))")
+        case .group(let id):
+            if sender?.gid == id { return nil }
+            return XPCRichError("the peer requirement of group \(id) is not met: \(Self.text(of: sender))")
+        }
+    }
+
+    private static func text(of sender: MessageSender?) -> String {
+        guard let sender else { return "the kernel does not say who the peer is" }
+        return "process \(sender.pid) has user \(sender.uid) and group \(sender.gid)"
+    }
+}
