@@ -262,7 +262,7 @@ bench-check: dependencies
 		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
 # One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one.
-DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts Workers Activation ServiceManager PortsInspection PortsMetrics PortsTracing FoundationPorts CoreFoundationPorts ZeroMQ
+DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts Workers Activation ServiceManager PortsInspection PortsMetrics PortsTracing FoundationPorts CoreFoundationPorts XPC ZeroMQ
 docs: dependencies
 	@mkdir -p .build/documentation
 	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --enable-all-traits --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
