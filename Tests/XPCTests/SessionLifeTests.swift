@@ -193,6 +193,36 @@ import Testing
         listener.cancel()
     }
 
+    @Test func `ended sessions and listeners are released`() throws {
+        weak var listenerSession: XPCSession?
+        let accepted = Shared<XPCSession?>(nil)
+        var listener: XPCListener? = try names.listener { request in
+            request.accept { session in
+                accepted.withLock { $0 = session }
+                return Holder(session: session)
+            }
+        }
+        var session: XPCSession? = try names.session()
+        weak let core = session?.core
+        let answer: Answer? = try session?.sendSync(Question(number: 1))
+        #expect(answer?.text == "1")
+        listenerSession = accepted.withLock { $0.take() }
+        #expect(listenerSession != nil)
+        session?.cancel(reason: "done")
+        session = nil
+        #expect(waitUntil { core == nil })
+        #expect(waitUntil { listenerSession == nil })
+        weak let released = listener
+        listener?.cancel()
+        listener = nil
+        #expect(released == nil)
+    }
+
+    private struct Holder: XPCPeerHandler {
+        let session: XPCSession
+        func handleIncomingRequest(_ message: Question) -> (any Encodable)? { Answer(text: "\(message.number)") }
+    }
+
     @Test func `a session with a port of another kind ends with an error`() throws {
         let port = try LocalMessagePort(name: "echo", nameServer: names.runtime.nameServer) { _, data in data }
         try port.setQueue(DispatchQueue(label: "echo"))

@@ -257,13 +257,15 @@ final class SessionCore: Sendable {
     /// The other end's port is invalid. Messages that came before may still wait, so the session ends when none comes
     /// between two turns of its queue.
     private func peerEnded(_ taken: Int? = nil) {
-        let (queue, port) = state.withLock { ($0.queue, $0.port) }
-        let count = port?.activity.taken
-        guard let queue, count != taken || taken == nil else {
+        // An ended session has no port.
+        guard let (queue, port) = state.withLock({ state in state.queue.flatMap { q in state.port.map { (q, $0) } } })
+        else { return }
+        let count = port.activity.taken
+        if count == taken {
             let error = XPCRichError("\(peer) has ended, or has cancelled the session", canRetry: true)
             return end(error, .afterReplies)
         }
-        queue.asyncAfter(deadline: .now() + .milliseconds(50)) { [weak self] in self?.peerEnded(count ?? 0) }
+        queue.asyncAfter(deadline: .now() + .milliseconds(50)) { [weak self] in self?.peerEnded(count) }
     }
 
     private func end(_ error: XPCRichError, _ ending: Ending) {
