@@ -51,11 +51,13 @@ struct ServiceFile: Sendable {
             if !program.executable.isEmpty { throw assignment.error("a service has one program") }
             let words = try assignment.words
             guard let executable = words.first, executable.first == "/" else {
-                throw assignment.error("the program is an absolute path")
+                throw assignment.error("the program has to be an absolute path, and not “\(words.first ?? "")”")
             }
             (program.executable, program.arguments) = (executable, Array(words.dropFirst()))
         case "WorkingDirectory":
-            guard assignment.value.first == "/" else { throw assignment.error("the folder is an absolute path") }
+            guard assignment.value.first == "/" else {
+                throw assignment.error("the folder has to be an absolute path, and not “\(assignment.value)”")
+            }
             program.workingDirectory = assignment.value
         case "IdleSec": idleTime = try assignment.time
         case "TimeoutStartSec": startTime = try assignment.time ?? .seconds(1 << 31)

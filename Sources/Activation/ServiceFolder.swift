@@ -24,16 +24,9 @@ struct ServiceFolder: Sendable {
     /// - Throws: ``ServiceFileError`` when others can write to the folder, or it can't be read.
     var services: [String] {
         get throws(ServiceFileError) {
+            if access(path, F_OK) != 0, errno == ENOENT { return [] }
+            try checkFolder()
             let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-            if descriptor < 0, errno == ENOENT { return [] }
-            if descriptor >= 0 {
-                do {
-                    try Self.check(descriptor, path)
-                } catch {
-                    close(descriptor)
-                    throw error
-                }
-            }
             guard let files = Folder.files(descriptor) else {
                 throw ServiceFileError(nil, "the folder cannot be read: \(String(cString: strerror(errno)))", in: path)
             }
@@ -42,8 +35,18 @@ struct ServiceFolder: Sendable {
         }
     }
 
+    private func checkFolder() throws(ServiceFileError) {
+        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw ServiceFileError(nil, "the folder cannot be read: \(String(cString: strerror(errno)))", in: path)
+        }
+        defer { close(descriptor) }
+        try Self.check(descriptor, path)
+    }
+
     /// Reads the file of one of ``services``.
     func read(_ service: String) throws(ServiceFileError) -> ServiceFile {
+        try checkFolder()
         let path = file(of: service)
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {

@@ -82,7 +82,7 @@ extension UnitFile.Assignment {
                 default: word = (word ?? "") + String(character)
                 }
             }
-            if let quote { throw error("a \(quote) has no second one") }
+            if let quote { throw error("the quotation that \(quote) begins is not closed") }
             if isEscaped { throw error("nothing follows the last backslash") }
             return words + (word.map { [$0] } ?? [])
         }

@@ -386,7 +386,10 @@ import Testing
         try await withActivator { activator in
             let error = await #expect(throws: ServiceFailure.self) { try await activator.start("test") }
             #expect(error?.text.contains("others can write to it: chmod go-w") == true)
+            chmod("\(services)/test.service", 0o600)
             chmod(services, 0o777)
+            let other = await #expect(throws: ServiceFailure.self) { try await activator.start("test") }
+            #expect(other?.text.contains("\(services): others can write to it: chmod go-w") == true)
             for _ in 0..<3 { await #expect(throws: (any Error).self) { try await activator.reload() } }
             #expect(openCount(of: services) == 0)
         }

@@ -108,8 +108,8 @@ import Testing
 
     @Test(arguments: [
         ("[Service]", "no line says ExecStart=PROGRAM in [Service]"),
-        ("[Service]\nExecStart=clock", "line 2: ExecStart: the program is an absolute path"),
-        ("[Service]\nExecStart=", "line 2: ExecStart: the program is an absolute path"),
+        ("[Service]\nExecStart=clock", "line 2: ExecStart: the program has to be an absolute path, and not “clock”"),
+        ("[Service]\nExecStart=", "line 2: ExecStart: the program has to be an absolute path, and not “”"),
         ("[Service]\nExecStart=/a\nExecStart=/b", "line 3: ExecStart: a service has one program"),
         ("[Service]\nQueueLimit=0", "line 2: QueueLimit: “0” is no number from 1 to 2147483646"),
         ("[Service]\nNoNewPrivileges=perhaps", "line 2: NoNewPrivileges: “perhaps” is neither yes nor no"),
