@@ -110,7 +110,7 @@ test-asan: dependencies
 # Examples/IdleWork/expected.txt says what it prints.
 COMPARE = failed=; \
 	for expected in $(1); do \
-		name=$$(basename "$$(dirname "$$expected")" | sed 's/\B[A-Z]/-&/g' | tr A-Z a-z); \
+		name=$$(basename "$$(dirname "$$expected")" | sed -E 's/([A-Z])([A-Z][a-z])/\1-\2/g; s/([a-z0-9])([A-Z])/\1-\2/g' | tr A-Z a-z); \
 		echo; echo "$$name"; \
 		printed=$$(timeout 20 "$$bin/$$name") || failed+=" $$name"; \
 		echo "$$printed"; \
