@@ -21,7 +21,7 @@ public struct ActivatorClient: Sendable {
     public nonisolated(nonsending) func start(
         _ name: String, timeout: Duration = .seconds(30)
     ) async throws -> ServiceStatus {
-        try await client.request(ChangeService(name: name, change: .start), timeout: timeout)
+        try await change(name, .start, timeout)
     }
 
     /// Asks a service to end, and returns when it has. The next message to it starts it again.
@@ -30,7 +30,7 @@ public struct ActivatorClient: Sendable {
     public nonisolated(nonsending) func stop(
         _ name: String, timeout: Duration = .seconds(30)
     ) async throws -> ServiceStatus {
-        try await client.request(ChangeService(name: name, change: .stop), timeout: timeout)
+        try await change(name, .stop, timeout)
     }
 
     /// Stops a service, if it runs, and starts it.
@@ -39,7 +39,7 @@ public struct ActivatorClient: Sendable {
     public nonisolated(nonsending) func restart(
         _ name: String, timeout: Duration = .seconds(30)
     ) async throws -> ServiceStatus {
-        try await client.request(ChangeService(name: name, change: .restart), timeout: timeout)
+        try await change(name, .restart, timeout)
     }
 
     /// Reads the folder of the service files again: new services wait, and those without a file are stopped.
@@ -48,5 +48,11 @@ public struct ActivatorClient: Sendable {
     @discardableResult
     public nonisolated(nonsending) func reload() async throws -> [ServiceStatus] {
         try await client.request(ReloadServices())
+    }
+
+    private nonisolated(nonsending) func change(
+        _ name: String, _ change: ChangeService.Change, _ timeout: Duration
+    ) async throws -> ServiceStatus {
+        try await client.request(ChangeService(name: name, change: change), timeout: timeout)
     }
 }

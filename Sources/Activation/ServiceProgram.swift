@@ -1,6 +1,7 @@
 import Glibc
 import RunLoops
 import TypedPorts
+import Workers
 
 /// A program that an ``Activator`` starts when somebody asks for it, and that ends when nobody has for some time.
 ///
@@ -45,9 +46,7 @@ extension ServiceProgram {
                 try await running
             }
         } catch {
-            let line = Array("\(CommandLine.arguments.first ?? "service"): \(error)\n".utf8)
-            _ = write(STDERR_FILENO, line, line.count)
-            exit(1)
+            endProgram(error)
         }
     }
 
@@ -62,12 +61,12 @@ extension ServiceProgram {
             do {
                 try await service.giveBack(before: .now + .seconds(10))
                 break
-            } catch  where isAsked {
+            } catch {
+                // It serves on, until it has nothing to do again.
+                guard isAsked else { continue }
                 // The activator is gone. Askers are told, and may find a successor.
                 await server.finish()
                 break
-            } catch {
-                // It serves on, until it has nothing to do again.
             }
         }
         try await running

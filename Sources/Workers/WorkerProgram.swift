@@ -36,9 +36,14 @@ extension WorkerProgram {
         do {
             if PoolMember.isMember { try await PoolMember.work(work) } else { try await run() }
         } catch {
-            let line = Array("\(CommandLine.arguments.first ?? "worker"): \(error)\n".utf8)
-            _ = write(STDERR_FILENO, line, line.count)
-            exit(1)
+            endProgram(error)
         }
     }
+}
+
+/// Ends the process of a program with a line on the standard error, and status 1.
+package func endProgram(_ error: any Error) -> Never {
+    let line = Array("\(CommandLine.arguments.first ?? "program"): \(error)\n".utf8)
+    _ = write(STDERR_FILENO, line, line.count)
+    exit(1)
 }
