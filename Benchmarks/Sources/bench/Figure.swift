@@ -1,18 +1,18 @@
-/// What was measured of one work: the values of all rounds, of ours and of each that ours is compared with.
+/// The measurements of one work: the values of all rounds, of ours and of its peers.
 struct Figure: Codable, Sendable {
-    /// Who the ends are, such as "two threads".
+    /// The two ends, such as "two threads".
     let part: String
     let work: String
     let unit: Unit
     let placement: String?
     /// Bytes a message.
     let payload: Int?
-    /// What else differs within a table, such as "4 senders".
+    /// A further difference within a table, such as "4 senders".
     let variant: String?
     /// Ours first.
     let series: [Series]
 
-    /// What stands above the figure in a table of figures that differ in payload or variant alone.
+    /// The heading of a table of figures that differ in payload or variant alone.
     var title: String {
         [part, work, placement].compactMap(\.self).joined(separator: ", ") + ", \(unit.name)"
     }
@@ -22,12 +22,12 @@ struct Figure: Codable, Sendable {
     var name: String { [title, column].compactMap(\.self).joined(separator: ", ") }
 }
 
-/// What one contender reached, round by round.
+/// The values of one contender, round by round.
 struct Series: Codable, Sendable {
     let name: String
     /// Empty where the contender cannot do the work, or too little was measured.
     let values: [Double]
-    /// What the ratio of ours to this one has to keep to.
+    /// The limits of the ratio of ours to this one.
     var limits: [Limit] = []
 
     private enum CodingKeys: CodingKey { case name, values }
