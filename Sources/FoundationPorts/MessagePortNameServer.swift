@@ -73,8 +73,13 @@ open class NSMachBootstrapServer: MessagePortNameServer, @unchecked Sendable {
     /// The name server of the default registry directory.
     open override class func sharedInstance() -> NSMachBootstrapServer { shared }
 
-    /// Finds the port of a name, as ``MessagePortNameServer/port(forName:)``.
-    open func servicePort(withName name: String) -> Port? { port(forName: name) }
+    /// Takes a name for a service of this process, and returns the port at which the service receives. On macOS, launchd
+    /// keeps the port for its service; here, the port is new.
+    /// - Returns: Nil when somebody has the name, or the registry has failed.
+    open func servicePort(withName name: String) -> Port? {
+        let port = NSMachPort()
+        return registerPort(port, name: name) ? port : nil
+    }
 
     fileprivate override func makePort(_ right: MachPort.SendRight) -> SendRightPort { NSMachPort(nil, right) }
 }

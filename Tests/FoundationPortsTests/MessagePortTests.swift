@@ -33,6 +33,26 @@ import Testing
         #expect(!server.registerPort(NSMachPort(machPort: 0), name: "three"))
     }
 
+    @Test func `a service takes its name, and receives at its port`() throws {
+        let bootstrap = NSMachBootstrapServer(names)
+        let port = try #require(bootstrap.servicePort(withName: "service") as? NSMachPort)
+        #expect(bootstrap.servicePort(withName: "service") == nil)
+        #expect(bootstrap.port(forName: "service") === port)
+        var text = ""
+        let receiver = Receiver { text = $0.texts.joined() }
+        port.setDelegate(receiver)
+        RunLoop.current.add(port, forMode: .default)
+        let thread = Helper { [names] in
+            try? names.port(forName: "service").send(MachPort.Message(bytes: Array("asked".utf8)))
+        }
+        runLoop { !text.isEmpty }
+        #expect(text == "asked")
+        thread.join()
+        port.invalidate()
+        #expect(bootstrap.port(forName: "service") == nil)
+        #expect(bootstrap.servicePort(withName: "service") != nil)
+    }
+
     @Test func `the default name servers are the process's`() {
         #expect(MessagePortNameServer.sharedInstance() === MessagePortNameServer.sharedInstance())
         #expect(NSMachBootstrapServer.sharedInstance() === NSMachBootstrapServer.sharedInstance())
