@@ -1,3 +1,4 @@
+@preconcurrency import CoreFoundation
 import CoreFoundationPorts
 import Dispatch
 import OwnThread
@@ -19,6 +20,7 @@ import Testing
     private final class Server: @unchecked Sendable {
         let port: CFMessagePort
         private let thread: Helper<Void>
+        private let loop = Shared<CFRunLoop?>(nil)
 
         init(_ name: CFString, info: UnsafeMutableRawPointer? = nil, _ callBack: @escaping CFMessagePortCallBack) throws
         {
@@ -26,7 +28,8 @@ import Testing
             context.info = info
             nonisolated(unsafe) let port = try #require(CFMessagePortCreateLocal(nil, name, callBack, &context, nil))
             self.port = port
-            thread = Helper {
+            thread = Helper { [loop] in
+                loop.withLock { $0 = CFRunLoopGetCurrent() }
                 // Nil when the port has ended already.
                 guard let source = CFMessagePortCreateRunLoopSource(nil, port, 0) else { return }
                 CFRunLoopAddSource(CFRunLoopGetCurrent(), source, .defaultMode)
@@ -35,11 +38,17 @@ import Testing
         }
 
         func end() {
-            CFMessagePortInvalidate(port)
+            invalidate()
             thread.join()
         }
 
-        deinit { CFMessagePortInvalidate(port) }
+        /// As on macOS, an invalidation on another thread does not wake a loop that has nothing else in its mode.
+        private func invalidate() {
+            CFMessagePortInvalidate(port)
+            if let loop = loop.withLock({ $0 }) { CFRunLoopWakeUp(loop) }
+        }
+
+        deinit { invalidate() }
     }
 
     private func ask(
