@@ -6,6 +6,9 @@ public final class PortNameServer: Sendable {
     public let path: String
     private let ownRuntime: PortRuntime?
 
+    /// The most bytes of a name.
+    package static var longestName: Int { NameEntry.longestName }
+
     /// The runtime of the ports that this name server makes or finds.
     public var runtime: PortRuntime { ownRuntime ?? .shared }
 

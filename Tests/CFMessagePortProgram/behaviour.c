@@ -244,6 +244,33 @@ static void a_port_can_be_renamed(void) {
     CFRelease(port);
 }
 
+static void a_name_is_cut_to_its_largest_size(void) {
+    // Two bytes each in UTF-8.
+    UniChar letters[200];
+    for (int at = 0; at < 200; at++) letters[at] = 0xe9;
+    CFStringRef name = CFStringCreateWithCharacters(NULL, letters, 200);
+    CFStringRef cut = CFStringCreateWithCharacters(NULL, letters, 127);
+    CFMessagePortRef port = makeLocal(name, NULL), remote = makeRemote(name);
+    EXPECT(CFEqual(CFMessagePortGetName(port), cut) && CFEqual(CFMessagePortGetName(remote), cut));
+    EXPECT(makeRemote(cut) == remote);
+    CFRelease(remote);
+    CFMessagePortRef other = makeLocal(NULL, NULL);
+    EXPECT(!CFMessagePortSetName(other, name));
+    CFMessagePortInvalidate(port);
+    EXPECT(CFMessagePortSetName(other, name) && CFEqual(CFMessagePortGetName(other), cut));
+    // A name with a zero in it is none.
+    letters[3] = 0;
+    CFStringRef zero = CFStringCreateWithCharacters(NULL, letters, 8);
+    EXPECT(!CFMessagePortCreateLocal(NULL, zero, answer, NULL, NULL) && !CFMessagePortCreateRemote(NULL, zero));
+    EXPECT(!CFMessagePortSetName(other, zero));
+    CFRelease(zero);
+    CFRelease(cut);
+    CFRelease(name);
+    CFRelease(other);
+    CFRelease(remote);
+    CFRelease(port);
+}
+
 static void the_context_is_copied_and_retained(void) {
     struct notes notes = {0};
     CFMessagePortContext given = context(&notes), found = {0};
@@ -266,8 +293,12 @@ static void the_context_is_copied_and_retained(void) {
     EXPECT(found.info == &notes);
     CFRelease(port);
     EXPECT(notes.retains == 1 && notes.releases == 1);
-    // The end of the last reference is an invalidation.
+    // A port that is not made leaves the info to its caller, who has to free it.
     given = context(&notes);
+    Boolean shouldFree = false;
+    EXPECT(!CFMessagePortCreateLocal(NULL, CFSTR(""), answer, &given, &shouldFree));
+    EXPECT(shouldFree && notes.retains == 1 && notes.releases == 1);
+    // The end of the last reference is an invalidation.
     port = CFMessagePortCreateLocal(NULL, NULL, answer, &given, NULL);
     CFMessagePortSetInvalidationCallBack(port, noteInvalidation);
     CFRelease(port);
@@ -324,11 +355,21 @@ static void a_source_is_one_and_keeps_its_port(void) {
     EXPECT(CFRunLoopRunInMode(kCFRunLoopDefaultMode, 10, true) == kCFRunLoopRunHandledSource);
     EXPECT(notes.calls == 1 && notes.id == 5 && isEqual(notes.data, "kept") && notes.port == port);
     EXPECT(notes.retains == notes.releases + 1);
-    // The end of the source is the end of the port.
+    // The end of the source is not the end of the port, which can have another.
+    CFRetain(port);
     CFRunLoopSourceInvalidate(source);
-    EXPECT(!CFMessagePortIsValid(remote) || !CFMessagePortCreateRemote(NULL, NAME));
+    EXPECT(CFMessagePortIsValid(port) && CFMessagePortIsValid(remote));
+    EXPECT(CFMessagePortSendRequest(remote, 6, data, 1, 1, NULL, NULL) == kCFMessagePortSuccess);
+    schedule(port, kCFRunLoopDefaultMode);
+    EXPECT(CFRunLoopRunInMode(kCFRunLoopDefaultMode, 10, true) == kCFRunLoopRunHandledSource);
+    EXPECT(notes.calls == 2 && notes.id == 6);
+    source = CFMessagePortCreateRunLoopSource(NULL, port, 0);
+    CFRelease(port);
+    CFRunLoopSourceInvalidate(source);
+    CFRelease(source);
+    // Nobody keeps the port any more.
     EXPECT(CFMessagePortSendRequest(remote, 5, data, 1, 1, NULL, NULL) != kCFMessagePortSuccess);
-    EXPECT(notes.retains == notes.releases);
+    EXPECT(notes.retains == notes.releases && !CFMessagePortCreateRemote(NULL, NAME));
     CFRelease(notes.data);
     CFRelease(data);
     CFRelease(remote);
@@ -402,6 +443,28 @@ static void a_request_has_its_results(void) {
     CFRelease(port);
     CFRelease(data);
     EXPECT(notes.calls == 0);
+}
+
+static void a_request_without_time_runs_the_mode_once(void) {
+    struct notes notes = {0};
+    CFMessagePortRef port = makeLocal(NAME, &notes), remote = makeRemote(NAME);
+    schedule(port, MODE);
+    CFDataRef reply = NULL;
+    for (int count = 1; count <= 100; count++) {
+        reply = NULL;
+        // The port is served, and its reply may be there already.
+        SInt32 result = CFMessagePortSendRequest(remote, 0, NULL, 1, 0, MODE, &reply);
+        EXPECT(notes.calls == count && result == (reply ? kCFMessagePortSuccess : kCFMessagePortReceiveTimeout));
+        if (reply) CFRelease(reply);
+    }
+    // The next request gets its own reply, not a late one.
+    EXPECT(CFMessagePortSendRequest(remote, 7, NULL, 1, 10, MODE, &reply) == kCFMessagePortSuccess);
+    EXPECT(isEqual(reply, "\x07"));
+    if (reply) CFRelease(reply);
+    if (notes.data) CFRelease(notes.data);
+    CFMessagePortInvalidate(port);
+    CFRelease(remote);
+    CFRelease(port);
 }
 
 static CFDataRef invalidateItself(CFMessagePortRef port, SInt32 id, CFDataRef data, void *info) {
@@ -582,15 +645,29 @@ static void large_data_goes_both_ways(void) {
     CFMessagePortRef port = makeLocal(NAME, NULL), remote = makeRemote(NAME);
     schedule(port, kCFRunLoopDefaultMode);
     CFMutableDataRef data = CFDataCreateMutable(NULL, 0);
-    CFDataSetLength(data, 10 << 20);
-    for (CFIndex at = 0; at < 10 << 20; at += 4097) CFDataGetMutableBytePtr(data)[at] = (UInt8)at;
+    // The reply has one byte more.
+    CFIndex most = 0x60000000, length = getenv("SOAK") ? most - 1 : 65 << 20;
+    CFDataSetLength(data, length);
+    for (CFIndex at = 0; at < length; at += 4097) CFDataGetMutableBytePtr(data)[at] = (UInt8)at;
     CFDataRef reply = NULL;
-    EXPECT(!CFMessagePortSendRequest(remote, 42, data, 10, 10, kCFRunLoopDefaultMode, &reply));
+    EXPECT(!CFMessagePortSendRequest(remote, 42, data, 60, 60, kCFRunLoopDefaultMode, &reply));
     REQUIRE(reply);
     UInt8 last = 42;
     CFDataAppendBytes(data, &last, 1);
     EXPECT(CFEqual(reply, data));
     CFRelease(reply);
+    if (length == most - 1) {
+        // A request may be as large, and none larger. The asker gets no bytes of a larger reply.
+        EXPECT(!CFMessagePortSendRequest(remote, 0, data, 60, 60, kCFRunLoopDefaultMode, &reply));
+        EXPECT(isEqual(reply, ""));
+        CFRelease(reply);
+        EXPECT(!CFMessagePortSendRequest(remote, 42, data, 60, 60, kCFRunLoopDefaultMode, &reply));
+        EXPECT(isEqual(reply, ""));
+        CFRelease(reply);
+        CFDataAppendBytes(data, &last, 1);
+        EXPECT(CFMessagePortSendRequest(remote, 42, data, 60, 60, kCFRunLoopDefaultMode, &reply)
+            == kCFMessagePortTransportError);
+    }
     CFRelease(data);
     CFMessagePortInvalidate(port);
     CFRelease(remote);
@@ -705,6 +782,8 @@ int main(int count, char **words) {
         BEHAVIOUR(data_may_be_missing_or_empty),
         BEHAVIOUR(one_way_messages_come_one_at_a_time_and_in_order),
         BEHAVIOUR(a_request_has_its_results),
+        BEHAVIOUR(a_request_without_time_runs_the_mode_once),
+        BEHAVIOUR(a_name_is_cut_to_its_largest_size),
         BEHAVIOUR(a_callback_may_invalidate_its_port),
         BEHAVIOUR(a_port_that_ends_ends_its_requests),
         BEHAVIOUR(a_port_may_end_in_any_order),

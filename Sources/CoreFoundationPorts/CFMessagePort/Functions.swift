@@ -75,6 +75,10 @@ func sendMessagePortRequest(
     _ replyMode: CFString?, _ reply: UnsafeMutablePointer<Unmanaged<CFData>?>?
 ) -> Int32 {
     let body = port.body
+    if let data, CFDataGetLength(data) > MessagePortBody.dataLimit {
+        log.error("CFMessagePortSendRequest takes \(MessagePortBody.dataLimit) bytes at most")
+        return Int32(kCFMessagePortTransportError)
+    }
     guard body.isValid(port) else { return Int32(kCFMessagePortIsInvalid) }
     do throws(PortError) {
         if let replyMode {

@@ -4,8 +4,10 @@ import Ports
 import RunLoopLocks
 
 extension MessagePortBody {
-    /// The largest message, in bytes, as CFMessagePort has it.
-    private static let messageLimit = 0x6000_0000
+    /// The most bytes of data in a request and in a reply, as CFMessagePort has it.
+    static let dataLimit = 0x6000_0000
+    /// A message is its data, a header, and the right to the port for the reply, which names a directory.
+    static let messageLimit = dataLimit + 8192
 
     /// One at a time, so that of two ports with one name only the first is made.
     private static let making = Lock(())
@@ -15,21 +17,20 @@ extension MessagePortBody {
         _ allocator: CFAllocator?, _ name: CFString?, _ callBack: CFMessagePortCallBack?,
         _ context: CFMessagePortContext
     ) -> (port: CFMessagePort, isNew: Bool)? {
-        let text = name.map(String.init(_:))
+        let text = name.map(String.init(portName:))
         if let text, let existing = MessagePortNames.local.existing(text) { return (existing, false) }
         let callout = MessagePortCallout(callBack, context)
-        let made: (port: CFMessagePort, isNew: Bool)? = making.withLock { _ in
+        return making.withLock { _ in
             if let text, let existing = MessagePortNames.local.existing(text) { return (existing, false) }
             guard let port = makePort(text, callout) else { return nil }
             // The name must not change with a string that the program changes.
             let body = MessagePortBody(.local(port, callout), name: text.map(\.cfString))
             callout.body = body
             guard let instance = MessagePortClass.makeInstance(allocator, body) else { return nil }
+            callout.begin()
             if let text { MessagePortNames.local.insert(text, body) }
             return (instance, true)
         }
-        if made?.isNew != true { callout.end() }
-        return made
     }
 
     private static func makePort(_ name: String?, _ callout: MessagePortCallout) -> LocalMessagePort? {
@@ -44,7 +45,7 @@ extension MessagePortBody {
     /// False when the port keeps its old name.
     func rename(_ name: CFString) -> Bool {
         guard case .local(let port, _) = port, state.withLock({ $0.isValid }) else { return false }
-        let text = String(name)
+        let text = String(portName: name)
         do throws(PortError) { try port.rename(to: text) } catch { return false }
         let former = state.withLock { state in
             defer { state.name = text.cfString }
@@ -62,11 +63,11 @@ extension MessagePortBody {
         if case .local(_, let callout) = port { callout.context } else { CFMessagePortContext() }
     }
 
-    /// The source of a local port, until that is invalidated always the same.
+    /// The source of a local port: always the same, as long as that is valid and somebody keeps it.
     func makeSource(_ instance: CFMessagePort, order: Int) -> CFRunLoopSource? {
         guard case .local(let port, _) = port, isValid(instance) else { return nil }
         return sourceLock.withLock { _ in
-            if let source { return source }
+            if let validSource { return validSource }
             if state.withLock({ $0.keptByQueue != nil }) { return nil }
             guard let descriptor = try? PortDescriptor(port) else { return nil }
             // One message in a run that returns after a source.
@@ -77,11 +78,20 @@ extension MessagePortBody {
     }
 
     func setQueue(_ queue: DispatchQueue?, _ instance: CFMessagePort) {
-        guard case .local(let port, _) = port, isValid(instance) else { return }
-        let hasSource = sourceLock.withLock { _ in
-            if source == nil { state.withLock { if $0.isValid { $0.keptByQueue = queue == nil ? nil : instance } } }
-            return source != nil
+        guard case .local(let port, _) = port, isValid(instance) else {
+            return log.warning("CFMessagePortSetDispatchQueue does nothing with an invalid or a remote port")
         }
-        if !hasSource { try? port.setQueue(queue) }
+        let hasSource = sourceLock.withLock { _ in
+            if validSource != nil { return true }
+            state.withLock { if $0.isValid { $0.keptByQueue = queue == nil ? nil : instance } }
+            return false
+        }
+        if hasSource {
+            log.warning("CFMessagePortSetDispatchQueue does nothing with a port that has a run-loop source")
+        } else {
+            do throws(PortError) { try port.setQueue(queue) } catch {
+                log.error("CFMessagePortSetDispatchQueue failed: \(error)")
+            }
+        }
     }
 }

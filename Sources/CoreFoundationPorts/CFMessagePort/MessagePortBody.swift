@@ -39,6 +39,8 @@ final class MessagePortBody: @unchecked Sendable {
     /// The last source that was made, as long as it lives: it keeps the instance. Used under ``sourceLock``.
     nonisolated(unsafe) weak var source: CFRunLoopSource?
     let sourceLock = Lock(())
+    /// The source, unless the program has invalidated it. Used under ``sourceLock``.
+    var validSource: CFRunLoopSource? { source.flatMap { CFRunLoopSourceIsValid($0) ? $0 : nil } }
     /// Open once the name is free.
     let hasEnded = Latch()
 
@@ -61,8 +63,7 @@ final class MessagePortBody: @unchecked Sendable {
     /// Whether the port can be used; if not, its callback has been called.
     func isValid(_ instance: CFMessagePort) -> Bool {
         guard state.withLock({ $0.isValid }) else { return false }
-        let isSourceValid = sourceLock.withLock { _ in source.map(CFRunLoopSourceIsValid) ?? true }
-        if port.isValid, isSourceValid { return true }
+        if port.isValid { return true }
         end(instance)
         return false
     }

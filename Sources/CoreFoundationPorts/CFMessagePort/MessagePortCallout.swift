@@ -9,16 +9,20 @@ final class MessagePortCallout: @unchecked Sendable {
     private let state: Lock<CFMessagePortContext>
     nonisolated(unsafe) weak var body: MessagePortBody?
 
-    /// Retains the context's info.
     init(_ callBack: CFMessagePortCallBack?, _ context: CFMessagePortContext) {
-        var context = context
-        if let retain = context.retain { context.info = retain(context.info).map { .init(mutating: $0) } }
         self.callBack = callBack
         state = Lock(context)
     }
 
     /// The context. Its `info` is nil after the port has ended.
     var context: CFMessagePortContext { state.withLock { $0 } }
+
+    /// Retains the context's info. A port that is not made leaves the info to its caller.
+    func begin() {
+        state.withLock { context in
+            if let retain = context.retain { context.info = retain(context.info).map { .init(mutating: $0) } }
+        }
+    }
 
     /// Takes the info, hands it over, and releases it.
     func end(_ body: (_ info: UnsafeMutableRawPointer?) -> Void = { _ in }) {
@@ -40,7 +44,15 @@ final class MessagePortCallout: @unchecked Sendable {
         let answer = callBack?(instance, Int32(bitPattern: request.id), data, info)?.takeRetainedValue()
         if context.retain != nil { context.release?(info) }
         guard let right = request.replyRight else { return }
-        do throws(PortError) { try right.reply(with: answer.map(Array.init(_:))) } catch { right.noteUnsent(error) }
+        do throws(PortError) { try right.reply(with: answer.flatMap(Self.bytes)) } catch { right.noteUnsent(error) }
+    }
+
+    /// The bytes of an answer. As on macOS, the asker gets none of one that is too large.
+    private static func bytes(of answer: CFData) -> [UInt8]? {
+        let size = CFDataGetLength(answer)
+        if size <= MessagePortBody.dataLimit { return Array(answer) }
+        log.error("a callback of a CFMessagePort returned \(size) bytes: the most are \(MessagePortBody.dataLimit)")
+        return nil
     }
 
     var description: String {

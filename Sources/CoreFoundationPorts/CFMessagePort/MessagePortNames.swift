@@ -1,6 +1,15 @@
 @preconcurrency import CoreFoundation
+import Ports
 import RunLoopLocks
 import RunLoops
+
+extension String {
+    /// The name of a CFMessagePort. As on macOS, a name that is too long is cut after a whole character.
+    init(portName name: CFString) {
+        self.init(name)
+        while utf8.count > PortNameServer.longestName { unicodeScalars.removeLast() }
+    }
+}
 
 /// The valid CFMessagePorts of one kind by their names. For one name, the functions return one instance.
 final class MessagePortNames: Sendable {

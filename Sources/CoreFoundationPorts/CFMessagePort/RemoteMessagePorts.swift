@@ -4,7 +4,7 @@ import Ports
 extension MessagePortBody {
     /// The remote port of a name: a new one, or the one that was made before.
     static func makeRemote(_ allocator: CFAllocator?, _ name: CFString) -> CFMessagePort? {
-        let text = String(name)
+        let text = String(portName: name)
         if let existing = MessagePortNames.remote.existing(text) { return existing }
         guard let remote = try? RemoteMessagePort(name: text) else { return nil }
         let body = MessagePortBody(.remote(remote), name: text.cfString)

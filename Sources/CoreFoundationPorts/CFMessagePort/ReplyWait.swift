@@ -38,8 +38,18 @@ final class ReplyWait: @unchecked Sendable {
         CFRunLoopTimerSetNextFireDate(timer, CFAbsoluteTimeGetCurrent() + Self.secondsBetweenSignals)
     }
 
-    /// Runs the loop until the condition is false.
+    /// Runs the loop until the condition is false, and in any case once.
     func run(until deadline: MonotonicInstant, while isWaiting: () -> Bool) {
+        CFRunLoopAddSource(loop, source, mode)
+        defer { CFRunLoopSourceInvalidate(source) }
+        if deadline.hasPassed {
+            CFRunLoopRunInMode(mode, 0, true)
+        } else {
+            waitRunning(until: deadline, while: isWaiting)
+        }
+    }
+
+    private func waitRunning(until deadline: MonotonicInstant, while isWaiting: () -> Bool) {
         var timers = CFRunLoopTimerContext()
         timers.info = Unmanaged.passUnretained(source).toOpaque()
         let seconds = min(MonotonicInstant.now.duration(to: deadline) / .seconds(1), 1e9)
@@ -50,11 +60,7 @@ final class ReplyWait: @unchecked Sendable {
             },
             &timers)
         CFRunLoopAddTimer(loop, timer, mode)
-        CFRunLoopAddSource(loop, source, mode)
-        defer {
-            CFRunLoopSourceInvalidate(source)
-            CFRunLoopTimerInvalidate(timer)
-        }
+        defer { CFRunLoopTimerInvalidate(timer) }
         while isWaiting(), !deadline.hasPassed {
             // Finished: the mode is one that no loop can run, such as kCFRunLoopCommonModes.
             if CFRunLoopRunInMode(mode, 1e10, true) == .finished { _ = isWoken.wait(until: deadline) }

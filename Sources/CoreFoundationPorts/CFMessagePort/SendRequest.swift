@@ -26,8 +26,8 @@ extension MessagePortBody {
     ) throws(PortError) -> [UInt8]? {
         let wait = ReplyWait(mode: mode)
         let reply = try AwaitedReply(
-            of: remote, id: UInt32(bitPattern: id), data.map(Array.init(_:)), before: .init(after: sendTimeout),
-            whenDone: wait.wake)
+            of: remote, id: UInt32(bitPattern: id), data.map(Array.init(_:)), replyLimit: Self.messageLimit,
+            before: .init(after: sendTimeout), whenDone: wait.wake)
         // An invalidation on another thread ends the wait.
         state.withLock { $0.waiters[ObjectIdentifier(wait)] = wait.wake }
         defer { state.withLock { $0.waiters[ObjectIdentifier(wait)] = nil } }

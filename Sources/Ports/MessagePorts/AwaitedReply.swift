@@ -10,14 +10,15 @@ package struct AwaitedReply: ~Copyable {
     ///   - remote: The port.
     ///   - id: A number for the subject of the request.
     ///   - data: The request's data; nil for none.
+    ///   - replyLimit: The largest reply, in bytes, in place of the runtime's.
     ///   - deadline: The end of the wait for room.
     ///   - whenDone: Called once, on any thread, perhaps at once. It must not block.
     package init(
-        of remote: RemoteMessagePort, id: UInt32, _ data: [UInt8]?, before deadline: MonotonicInstant,
+        of remote: RemoteMessagePort, id: UInt32, _ data: [UInt8]?, replyLimit: Int, before deadline: MonotonicInstant,
         whenDone: @escaping @Sendable () -> Void
     ) throws(PortError) {
         let channel = remote.sendRight.channel
-        var request = try OpenRequest(to: channel, isForTasks: true)
+        var request = try OpenRequest(to: channel, isForTasks: true, replyLimit: replyLimit)
         var outgoing = try request.outgoing(MachPort.Message(id: id, data: data))
         try channel.send(&outgoing, before: deadline)
         request.noteSent()

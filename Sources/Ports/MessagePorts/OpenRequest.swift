@@ -14,9 +14,13 @@ struct OpenRequest: ~Copyable {
     private let number: UInt64
     private var isSent = false
 
-    init(to channel: SendChannel, isForTasks: Bool = false) throws(PortError) {
+    /// - Parameters:
+    ///   - channel: The way to the port.
+    ///   - isForTasks: Whether the housekeeping thread takes the reply.
+    ///   - replyLimit: The largest reply, in bytes; nil for the runtime's.
+    init(to channel: SendChannel, isForTasks: Bool = false, replyLimit: Int? = nil) throws(PortError) {
         let runtime = try channel.retainedRuntime()
-        use = try runtime.replies.use(for: channel, isForTasks: isForTasks)
+        use = try runtime.replies.use(for: channel, isForTasks: isForTasks, limit: replyLimit)
         pending = PendingReply(channel: channel, replyPort: use.port.id.number)
         number = runtime.replies.pending.add(pending)
         self.channel = channel

@@ -60,8 +60,9 @@ final class ReplyPorts: Sendable {
     }
 
     /// The port for replies from the channel's owner. ``end(_:)`` ends the use.
-    func use(for channel: SendChannel, isForTasks: Bool = false) throws(PortError) -> Use {
-        let key = Key(path: channel.isLocal ? ownPath : channel.path, isForTasks: isForTasks, limit: limit)
+    func use(for channel: SendChannel, isForTasks: Bool = false, limit: Int? = nil) throws(PortError) -> Use {
+        let key = Key(
+            path: channel.isLocal ? ownPath : channel.path, isForTasks: isForTasks, limit: limit ?? self.limit)
         if let port = state.withLock({ $0.use(key) }) { return Use(port: port, key: key) }
         let made = try Receiver(
             .init(message: key.limit), directoryPath: key.path, context,
