@@ -125,21 +125,14 @@ final class ServiceLife: Sendable {
     private static let claimTime = Duration.seconds(10)
 
     private func claim(_ right: MachPort.ReceiveRight) async {
-        let deadline = ContinuousClock.now + Self.claimTime
-        while true {
-            do {
-                // The loan has it then.
-                _ = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline)
-                state.withLock { $0.isDone = true }
-                note(.stopping(pid: process.pid))
-                return killLater()
-            } catch {
-                // A service that ends at once can be faster than the thread that lets the port go.
-                if process.status == nil, .now < deadline, (try? await Task.sleep(for: .milliseconds(5))) != nil {
-                    continue
-                }
-                return Ports.log.warning("the service “\(name)” could not give its port back: \(error)")
-            }
+        do {
+            // The loan has it then.
+            _ = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: .now + Self.claimTime)
+            state.withLock { $0.isDone = true }
+            note(.stopping(pid: process.pid))
+            killLater()
+        } catch {
+            Ports.log.warning("the service “\(name)” could not give its port back: \(error)")
         }
     }
 

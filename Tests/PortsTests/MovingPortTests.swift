@@ -75,6 +75,40 @@ import Testing
         }
     }
 
+    /// Lets a port go slowly.
+    private final class SlowLoan: PortLoan {
+        let isClaimed = Latch()
+        var components: [MachPort.Message.Component] { [] }
+        func begin(in directory: RegistryDirectory) {}
+        func stayed(in directory: RegistryDirectory) {}
+        func lend(_ messages: [LocalMessage], _ names: [RegisteredName]) {
+            _ = isClaimed.wait(until: .now + .milliseconds(300))
+        }
+        func takeIfWanted() {}
+        func stays() {}
+    }
+
+    @Test func `a claim waits until this process has let the port go`() throws {
+        let (first, second) = (runtime(), runtime())
+        let port = try MachPort(nameServer: first.nameServer)
+        let sender = try right(to: port, in: runtime())
+        let loan = SlowLoan()
+        #expect(try PortOffer.of(port).lend(loan))
+        let gone = try move(port, to: second)
+        let back: MachPort
+        do {
+            defer { loan.isClaimed.open() }
+            back = try move(gone, to: first)
+        }
+        #expect(back.id == port.id)
+        for id in 1...2 as ClosedRange<UInt32> { try sender.send(MachPort.Message(id: id), before: .patience) }
+        #expect(try ids(back, 2) == [1, 2])
+        #expect(waitUntil { !gone.isValid && !port.isValid })
+        try port.sendRight.send(MachPort.Message(id: 3), before: .patience)
+        try gone.sendRight.send(MachPort.Message(id: 4), before: .patience)
+        #expect(try ids(back, 2) == [3, 4])
+    }
+
     @Test func `a port that is nowhere but at a former home has ended`() throws {
         let (channels, path) = (runtime().channels, sandbox.path)
         let homes = (1...3).map { PortID(incarnation: .random(), number: $0) }

@@ -128,9 +128,15 @@ final class Adoption: Sendable {
     }
 
     private func begin(_ message: MachPort.Message) throws(PortError) {
-        guard let right = message.port(ofComponent: 0)?.channel.right, let answers = message.replyPort,
-            let id = message.port(ofComponent: 0)?.id
-        else { throw .unavailable(reason: "its owner is of another kind") }
+        guard let named = message.port(ofComponent: 0), let answers = message.replyPort else {
+            throw .unavailable(reason: "its owner is of another kind")
+        }
+        let (id, channel) = (named.id, named.channel.latest)
+        // The next owner answers before this process has let the port go, and may offer it at once.
+        if channel.isLocal, channel.isOnTheMove, !deadline.hasPassed {
+            return runtime.housekeeping.perform(after: .milliseconds(1)) { [weak self] in self?.came(message) }
+        }
+        let right = channel.right
         let names = PortNameServer(directory: right.path, runtime: runtime)
         let port = try MachPort(PortLimits(of: right), names, nil, requests: requests, of: id)
         let directory = try port.receiver.exposure.directoryOfSocket()

@@ -17,6 +17,9 @@ extension SendChannel {
         return last
     }
 
+    /// Whether the port is about to move, or has moved.
+    var isOnTheMove: Bool { state.withLock { $0.queue.isOnTheMove } }
+
     /// The owner says that the port is about to move. Called on the housekeeping thread.
     func waitForMove() {
         let begins = state.withLock { $0.waitForMove(probingUntil: .now + Self.probingTime) }
