@@ -56,7 +56,7 @@ public final class Activator: Sendable {
     /// - Parameter whenReady: Called when the names of all services are there, but for those that others have.
     /// - Throws: ``ServiceFileError`` when the folder cannot be used.
     public func run(whenReady: @escaping @Sendable () async -> Void = {}) async throws {
-        try reload()
+        try keepServices()
         await withTaskCancellationHandler {
             async let ready: Void = tell(whenReady)
             try? await server.run()
@@ -89,9 +89,18 @@ public final class Activator: Sendable {
     /// Ends the activator: ``run(whenReady:)`` returns when its services have ended.
     public func stop() { server.port.invalidate() }
 
-    /// Reads the folder again.
-    /// - Throws: ``ServiceFileError`` when the folder cannot be used.
+    /// Reads the folder again, and checks the files. The next message starts a service again that has failed.
+    /// - Throws: ``ServiceFileError`` when the folder cannot be used. Also for a file with an error, one of them when there are
+    ///   several: everything else was read all the same.
     public func reload() throws(ServiceFileError) {
+        try keepServices()
+        let keepers = state.withLock { $0.keepers.values.map(\.keeper) }
+        let errors = keepers.sorted { $0.name < $1.name }.compactMap { $0.readAgain() }
+        if let error = errors.first { throw error }
+    }
+
+    /// Keeps the services of the folder, and no others.
+    private func keepServices() throws(ServiceFileError) {
         let names = Set(try folder.services)
         let gone = state.withLock { state in
             if state.isOver { return [Task<Void, Never>]() }

@@ -78,6 +78,23 @@ final class ServiceKeeper: Sendable {
 
     // MARK: Commands
 
+    /// Checks the file, and ends the pause after a failure.
+    /// - Returns: The error of the file.
+    func readAgain() -> ServiceFileError? {
+        let pause = state.withLock { state in
+            if case .failed = state.phase { return state.wait }
+            return nil
+        }
+        defer { pause?.cancel() }
+        do throws(ServiceFileError) {
+            let file = try folder.read(name)
+            state.withLock { $0.description = file.description }
+            return nil
+        } catch {
+            return error
+        }
+    }
+
     /// Starts the service unless it runs.
     /// - Returns: The phase when the service runs, or has failed to.
     nonisolated(nonsending) func start() async throws(CancellationError) -> ServicePhase {

@@ -71,7 +71,7 @@ final class ServiceLife: Sendable {
         if failure != nil { process.send(signal: SIGKILL) }
         let status = await ending.value
         if state.withLock({ $0.isStopping || $0.isDone }) { return .orderly }
-        return failure.map { .notStarted(withLog($0(status))) } ?? .crashed(withLog("it \(status)"))
+        return failure.map { .notStarted($0(status) + lastOutput) } ?? .crashed("it \(status)", output: lastOutput)
     }
 
     /// Lends the port to the process.
@@ -138,9 +138,10 @@ final class ServiceLife: Sendable {
 
     private static let lineCount = 5
 
-    private func withLog(_ reason: String) -> String {
+    /// What the process has written last, to follow a reason.
+    private var lastOutput: String {
         let lines = log.lastLines(Self.lineCount).map { $0.printable }
-        return lines.isEmpty ? reason : "\(reason); its last lines in \(log.path): \(lines.joined(separator: " | "))"
+        return lines.isEmpty ? "" : "; its last lines in \(log.path): \(lines.joined(separator: " | "))"
     }
 
     /// The time in which the port of a process that has ended comes back.

@@ -52,8 +52,8 @@ public enum ServicePhase: Sendable, Hashable, Codable {
 enum ServiceEnd: Hashable {
     /// The service has not taken its port.
     case notStarted(String)
-    /// The process has ended, and was not asked to.
-    case crashed(String)
+    /// The process has ended, and was not asked to. The text about its output is for a reason that is shown.
+    case crashed(String, output: String = "")
     /// The service had nothing to do, or was stopped.
     case orderly
 }
@@ -77,10 +77,13 @@ struct StartPolicy {
     ) -> (reason: String, pause: Duration)? {
         switch end {
         case .orderly: return nil
-        case .crashed(let reason):
+        case .crashed(let reason, let output):
             guard let reasons = crashes.note(reason, at: time) else { return nil }
             crashes = RestartHistory(Self.intensity)
-            return ("it has ended too often: \(reasons.joined(separator: "; "))", nextPause())
+            var distinct: [String] = []
+            for reason in reasons where !distinct.contains(reason) { distinct.append(reason) }
+            let ends = "it has ended too often, \(reasons.count) times in \(Self.intensity.period)"
+            return ("\(ends): \(distinct.joined(separator: "; "))\(output)", nextPause())
         case .notStarted(let reason): return (reason, nextPause())
         }
     }

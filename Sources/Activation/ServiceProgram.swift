@@ -25,9 +25,16 @@ public protocol ServiceProgram {
 
     /// Sets the handlers, before the service takes requests.
     static func serve(_ server: RequestServer) async throws
+
+    /// Called when a signal asks the service to end, before its last replies: ends streams that would go on. A service that
+    /// cannot give its port back serves on, and may get another call.
+    static func willEnd(_ server: RequestServer) async
 }
 
 extension ServiceProgram {
+    /// Does nothing.
+    public static func willEnd(_ server: RequestServer) {}
+
     /// Serves until SIGTERM, SIGINT, or the time without a request that the service file names. All requests that were taken
     /// have their replies then, and the others wait for the next start. An error ends the process with a line on the standard
     /// error, and status 1.
@@ -42,6 +49,7 @@ extension ServiceProgram {
                 try await serve(server)
                 async let running: Void = server.run()
                 _ = try await signals.wait()
+                await willEnd(server)
                 await server.finish()
                 try await running
             }
@@ -58,6 +66,7 @@ extension ServiceProgram {
         async let running: Void = server.run()
         while true {
             let isAsked = await waitForEnd(service, signals)
+            if isAsked { await willEnd(server) }
             do {
                 try await service.giveBack(before: .now + .seconds(10))
                 break

@@ -21,6 +21,12 @@ package struct Crash: PortRequest {
     package init() {}
 }
 
+/// Counts from one on, and says zero when the service ends.
+package struct Ticks: PortStreamRequest {
+    package typealias Element = Int
+    package init() {}
+}
+
 /// Gives the service's port to the process of the name “heir”, and ends the service.
 package struct PassOn: PortRequest {
     package typealias Reply = EmptyReply
@@ -40,6 +46,14 @@ package struct PassOn: PortRequest {
 
 private struct TestService: ServiceProgram {
     static let serviceName = "test"
+    private static let ticking = Shared<[AsyncStream<Int>.Continuation]>([])
+
+    static func willEnd(_ server: RequestServer) {
+        for ticks in ticking.withLock({ exchange(&$0, with: []) }) {
+            ticks.yield(0)
+            ticks.finish()
+        }
+    }
 
     static func serve(_ server: RequestServer) throws {
         if let text = environment("FAIL_AT_START") {
@@ -52,6 +66,12 @@ private struct TestService: ServiceProgram {
             defer { close(file) }
             print(to: file, "\(note.number)\n")
             return getpid()
+        }
+        server.handle(Ticks.self) { _ in
+            let (stream, ticks) = AsyncStream.makeStream(of: Int.self)
+            ticks.yield(1)
+            ticking.withLock { $0.append(ticks) }
+            return stream
         }
         server.handle(PassOn.self) { _ in
             Task {

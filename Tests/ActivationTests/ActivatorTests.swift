@@ -42,6 +42,25 @@ import Testing
         if let failure { throw failure }
     }
 
+    @Test func `a service that is stopped ends its streams itself`() async throws {
+        write()
+        try await withActivator { activator in
+            let (isTicking, tick) = AsyncStream.makeStream(of: Void.self)
+            let stopping = Task {
+                for await _ in isTicking { break }
+                try await activator.stop("test")
+            }
+            var ticks: [Int] = []
+            for try await number in client().stream(Ticks()) {
+                ticks.append(number)
+                tick.yield()
+            }
+            try await stopping.value
+            #expect(ticks == [1, 0])
+            #expect(try await activator.services().first?.lastFailure == nil)
+        }
+    }
+
     /// The number of descriptors of this process for a file.
     private func openCount(of path: String) -> Int {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
@@ -191,7 +210,8 @@ import Testing
                 await #expect(throws: PortError.self) { try await ask(Crash()) }
                 failure = try await activator.services().first?.lastFailure
             }
-            #expect(failure?.contains("it has ended too often: it was ended by signal 11") == true)
+            let reason = "it has ended too often, 6 times in 10.0 seconds: it was ended by signal 11"
+            #expect(failure?.hasPrefix(reason) == true)
         }
     }
 
@@ -215,6 +235,22 @@ import Testing
             write()
             #expect(try await activator.start("test").phase.word == "running")
             _ = try await ask(WhoAreYou())
+        }
+    }
+
+    @Test func `reload checks the files, and ends the pause of a service that has failed`() async throws {
+        write("test", "Environment=\"FAIL_AT_START=the disk is full\"")
+        try await withActivator { activator in
+            // The pause is four seconds and more after three failures.
+            for _ in 0..<4 { _ = try? await activator.start("test") }
+            write("test", "Nonsense=1")
+            await #expect { try await activator.reload() } throws: { "\($0)".contains("Nonsense") }
+            write("test", "[Unit]\nDescription=Mended")
+            let mended = try await activator.reload().first
+            #expect(mended?.description == "Mended")
+            try await wait(activator) { $0 == .waiting }
+            _ = try await ask(WhoAreYou())
+            #expect(try await activator.services().first?.lastFailure == nil)
         }
     }
 

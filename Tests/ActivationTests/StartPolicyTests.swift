@@ -19,14 +19,14 @@ import Testing
         #expect(policy.ended(.notStarted("no"), at: start)?.pause == .seconds(1))
     }
 
-    @Test func `six crashes in ten seconds are too many, and are all named`() {
+    @Test func `six crashes in ten seconds are too many, and each reason is named once`() {
         var policy = StartPolicy()
         for number in 1...5 {
-            #expect(policy.ended(.crashed("\(number)"), at: start + .seconds(number)) == nil)
+            #expect(policy.ended(.crashed("\(number / 3)", output: "!"), at: start + .seconds(number)) == nil)
             policy.started()
         }
-        let failure = policy.ended(.crashed("6"), at: start + .seconds(6))
-        #expect(failure?.reason == "it has ended too often: 1; 2; 3; 4; 5; 6")
+        let failure = policy.ended(.crashed("1", output: "; 6"), at: start + .seconds(6))
+        #expect(failure?.reason == "it has ended too often, 6 times in 10.0 seconds: 0; 1; 6")
         // They are counted anew.
         #expect(policy.ended(.crashed("7"), at: start + .seconds(7)) == nil)
     }

@@ -41,7 +41,10 @@ struct Reload: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Read the folder of the service files again.",
         discussion:
-            "New services wait for messages, and those without a file are stopped. A changed file counts at the next start."
+            """
+            New services wait for messages, and those without a file are stopped. A changed file counts at the next start. A \
+            service that has failed may be started again. Fails when a file has an error, and reads the others all the same.
+            """
     )
 
     func run() throws { _ = try withActivator { try await $0.reload() } }
