@@ -29,11 +29,11 @@ struct ServiceFile: Sendable {
                     variables[String(word[..<equals])] = String(word[word.index(after: equals)...])
                 }
             case ("Service", _): try set(assignment)
-            default:
+            case ("Unit", let key):
+                throw ServiceFileError(assignment.line, "[Unit] has no key \(key): its only key is Description")
+            case (let section, _):
                 throw ServiceFileError(
-                    assignment.line,
-                    "[\(assignment.section)] has no key \(assignment.key): there are [Unit] with Description, and [Service]"
-                )
+                    assignment.line, "there is no section [\(section)]: the sections are [Unit] and [Service]")
             }
         }
         if program.executable.isEmpty { throw ServiceFileError(nil, "no line says ExecStart=PROGRAM in [Service]") }

@@ -69,7 +69,7 @@ public enum WorkerPoolError: Error, Sendable, Hashable, CustomStringConvertible 
     public var description: String {
         switch self {
         case .workerEnded(let worker, let end): "\(worker) \(end)"
-        case .timedOut(_, let time, true): "no answer for \(time)"
+        case .timedOut(let pool, let time, true): "a worker of \(pool) has not answered for \(time)"
         case .timedOut(let pool, let time, false):
             "no worker of \(pool) was free for \(time): give it more workers, or ask with a longer timeout"
         case .full(let pool, let limit): "\(pool) is full: \(limit) requests wait for its workers; ask later"

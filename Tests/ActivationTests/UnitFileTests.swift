@@ -111,6 +111,8 @@ import Testing
         ("[Service]\nExecStart=clock", "line 2: ExecStart: the program has to be an absolute path, and not “clock”"),
         ("[Service]\nExecStart=", "line 2: ExecStart: the program has to be an absolute path, and not “”"),
         ("[Service]\nExecStart=/a\nExecStart=/b", "line 3: ExecStart: a service has one program"),
+        ("[Servce]\nExecStart=/a", "line 2: there is no section [Servce]: the sections are [Unit] and [Service]"),
+        ("[Unit]\nAfter=network.target", "line 2: [Unit] has no key After: its only key is Description"),
         ("[Service]\nQueueLimit=0", "line 2: QueueLimit: “0” is no number from 1 to 2147483646"),
         ("[Service]\nNoNewPrivileges=perhaps", "line 2: NoNewPrivileges: “perhaps” is neither yes nor no"),
         ("[Service]\nEnvironment=LEVEL", "line 2: Environment: “LEVEL” is no NAME=VALUE"),

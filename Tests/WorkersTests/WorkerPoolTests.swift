@@ -195,7 +195,7 @@ import WorkersTestHelper
                 let error = await #expect(throws: WorkerPoolError.self) {
                     _ = try await ask(pool, Work(kind, record: record), timeout: .milliseconds(100))
                 }
-                #expect(error?.description == "no answer for 0.1 seconds")
+                #expect(error?.description == "a worker of \(pool.name) has not answered for 0.1 seconds")
             } while lines(of: record) == 0
             let next = try await ask(pool, Work(.answer))
             #expect(next.pid != first.pid)

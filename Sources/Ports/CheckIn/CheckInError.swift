@@ -28,7 +28,7 @@ public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
         case .failed(let worker, let reason): "\(worker) ended before it checked in: \(reason)"
         case .refused(let worker, let pid, let uid):
             "\(worker) was refused: process \(pid) of user \(uid) tried to check in in its place"
-        case .notLaunched(let reason): "the worker was not launched: \(reason)"
+        case .notLaunched(let reason): "the process was not launched: \(reason)"
         case .notCheckedIn(let worker): "\(worker) has not checked in yet"
         case .port(let error): error.description
         }
