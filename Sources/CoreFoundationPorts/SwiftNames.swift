@@ -57,3 +57,11 @@ extension CFRunLoop: EquatableByCFEqual, @retroactive Hashable, @retroactive Equ
 extension CFRunLoopSource: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
 extension CFRunLoopTimer: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
 extension CFRunLoopObserver: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+
+// Any thread may use these objects: CoreFoundation's run loops and their items have locks, and so has a CFMessagePort. A
+// CFString or a CFData is left out, because it may be a mutable one.
+extension CFMessagePort: @retroactive @unchecked Sendable {}
+extension CFRunLoop: @retroactive @unchecked Sendable {}
+extension CFRunLoopSource: @retroactive @unchecked Sendable {}
+extension CFRunLoopTimer: @retroactive @unchecked Sendable {}
+extension CFRunLoopObserver: @retroactive @unchecked Sendable {}

@@ -1,6 +1,8 @@
 import CoreFoundationPorts
 import DarwinNames
+import Foundation
 import OwnThread
+import TestSupport
 import Testing
 
 @Suite(.ownThread) struct SwiftNamesTests {
@@ -43,5 +45,25 @@ import Testing
         #expect(CFRunLoopMode.defaultMode == kCFRunLoopDefaultMode)
         #expect(Set([CFRunLoopGetCurrent(), CFRunLoopGetCurrent()]).count == 1)
         #expect([1, 2].cfData == [1, 2].cfData)
+    }
+
+    /// With a loop, a source and a port of another thread, in Swift 6 without a word.
+    @Test func `any thread may have loops, sources and ports`() throws {
+        let name = "com.example.sendable.\(getpid())"
+        let made = CFMessagePortCreateLocal(nil, name.cfString, { _, _, _, _ in nil }, nil, nil)
+        let port = try #require(made)
+        let source = try #require(CFMessagePortCreateRunLoopSource(nil, port, 0))
+        let loop = try #require(CFRunLoopGetCurrent())
+        let timer = CFRunLoopTimerCreateWithHandler(nil, CFAbsoluteTimeGetCurrent() + 60, 0, 0, 0) { _ in }
+        CFRunLoopAddSource(loop, source, .defaultMode)
+        CFRunLoopAddTimer(loop, timer, .defaultMode)
+        let ender = Thread {
+            CFMessagePortInvalidate(port)
+            CFRunLoopStop(loop)
+        }
+        ender.start()
+        #expect(CFRunLoopRunInMode(.defaultMode, 60, false) == .stopped)
+        #expect(waitUntil { !CFRunLoopSourceIsValid(source) })
+        CFRunLoopTimerInvalidate(timer)
     }
 }

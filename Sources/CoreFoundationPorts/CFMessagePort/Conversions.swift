@@ -16,7 +16,7 @@ extension String {
         }
     }
 
-    /// A copy as a CFString.
+    /// A copy as a CFString: on macOS, `as CFString`.
     public var cfString: CFString {
         var string = self
         let made = string.withUTF8 { bytes in
@@ -25,6 +25,16 @@ extension String {
         guard let made else { preconditionFailure("no memory is left for a CFString") }
         return made
     }
+}
+
+extension String? {
+    /// A copy as a CFString: on macOS, `as CFString?`.
+    public var cfString: CFString? { map(\.cfString) }
+}
+
+extension CFString {
+    /// A copy as a string: on macOS, `as String`.
+    public var string: String { String(self) }
 }
 
 extension [UInt8] {

@@ -19,6 +19,26 @@ extension Data {
     /// A copy of a CFData.
     public init(_ data: CFData) { self.init([UInt8](data)) }
 
-    /// The bytes as a CFData.
+    /// A copy as a CFData: on macOS, `as CFData`.
     public var cfData: CFData { Array(self).cfData }
+}
+
+extension Data? {
+    /// A copy as a CFData: on macOS, `as CFData?`.
+    public var cfData: CFData? { map(\.cfData) }
+}
+
+extension NSData {
+    /// A copy as a CFData: on macOS, `as CFData`.
+    public var cfData: CFData { Data(self).cfData }
+}
+
+extension NSString {
+    /// A copy as a CFString: on macOS, `as CFString`.
+    public var cfString: CFString { String(self).cfString }
+}
+
+extension CFData {
+    /// A copy as `Data`: on macOS, `as Data`.
+    public var data: Data { Data(self) }
 }
