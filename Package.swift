@@ -211,11 +211,16 @@ let package = Package(
         .target(
             name: "MacFiles6", dependencies: ["FoundationPorts", "DarwinNames", "TypedPorts"],
             path: "Tests/MacFiles/Swift6"),
+        // What ports-migrate makes of Tests/MacFiles/Before.
+        .target(
+            name: "MigratedMacFiles", dependencies: ["FoundationPorts", "DarwinNames"],
+            path: "Tests/MacFiles/Migrated",
+            swiftSettings: [.swiftLanguageMode(.v5)]),
         .testTarget(
             name: "FoundationPortsTests",
             dependencies: [
                 "FoundationPorts", "Ports", "RunLoops", "FoundationPortsTestHelper", "MacFiles5", "MacFiles6",
-                "OwnThread", "TestSupport",
+                "MigratedMacFiles", "OwnThread", "TestSupport",
             ]),
         .executableTarget(name: "XPCTestHelper", dependencies: ["XPC", "TestSupport"], path: "Tests/XPCTestHelper"),
         .testTarget(

@@ -26,7 +26,7 @@ import Testing
         {
             var context = CFMessagePortContext()
             context.info = info
-            nonisolated(unsafe) let port = try #require(CFMessagePortCreateLocal(nil, name, callBack, &context, nil))
+            let port = try #require(CFMessagePortCreateLocal(nil, name, callBack, &context, nil))
             self.port = port
             thread = Helper { [loop] in
                 loop.withLock { $0 = CFRunLoopGetCurrent() }
@@ -103,7 +103,7 @@ import Testing
         CFMessagePortSetInvalidationCallBack(server.port) { _, info in
             if let info { Unmanaged<Gate>.fromOpaque(info).takeUnretainedValue().isInvalid.open() }
         }
-        nonisolated(unsafe) let remote = try #require(CFMessagePortCreateRemote(nil, name))
+        let remote = try #require(CFMessagePortCreateRemote(nil, name))
         let asker = Helper { ask(remote, [5]).result }
         #expect(gate.isCalled.wait(until: .patience))
         CFMessagePortInvalidate(server.port)

@@ -1,6 +1,8 @@
 import Foundation
+import FoundationPorts
 import MacFiles5
 import MacFiles6
+import MigratedMacFiles
 import OwnThread
 import Testing
 
@@ -36,5 +38,42 @@ import Testing
     @Test func `a global port`() {
         let ids = MacFiles5.globals()
         #expect(ids == [1, 2, 3])
+    }
+
+    // The files that ports-migrate has moved over.
+
+    @Test func `a migrated server answers a migrated client`() throws {
+        let name = "com.example.answerer.\(UUID().uuidString)"
+        let answerer = try #require(Answerer(name: name))
+        #expect(Answerer(name: name) == nil)
+        let (answers, loop) = (Answers(), try #require(CFRunLoopGetCurrent()))
+        Thread {
+            answers.lines = Asker.ask(["to", "be"], of: name)
+            CFRunLoopStop(loop)
+        }.start()
+        #expect(CFRunLoopRunInMode(.defaultMode, 60, false) == .stopped)
+        answerer.close()
+        #expect(answers.lines == ["to be", "to be", "to be"])
+        #expect(answerer.log == ["open: \(name)", "question 7", "question 7", "question 7", "invalid"])
+        #expect(Asker.pid == getpid())
+    }
+
+    @Test func `migrated timers, observers and threads call their methods`() {
+        let ticker = Ticker()
+        ticker.start(0.02)
+        let end = Date(timeIntervalSinceNow: 60)
+        while ticker.lines.count < 4, RunLoop.current.run(mode: .default, before: end) {}
+        #expect(ticker.lines.filter { $0 == "tick" }.count == 2)
+        #expect(ticker.lines.contains("first true"))
+        #expect(ticker.lines.last == "ended true")
+    }
+}
+
+private final class Answers: @unchecked Sendable {
+    private let stored = NSLock()
+    private var storedLines: [String] = []
+    var lines: [String] {
+        get { stored.withLock { storedLines } }
+        set { stored.withLock { storedLines = newValue } }
     }
 }
