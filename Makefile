@@ -9,7 +9,7 @@ PROGRESS = SWIFT_DETERMINISTIC_HASHING=1 .ci/progress
 BUILD = $(PROGRESS) $(SWIFT) build
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test simulate test-tsan test-asan examples companions install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
+.PHONY: help run test simulate test-tsan test-asan examples companions migrate install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
 	dependencies
 
 define HELP
@@ -19,6 +19,7 @@ Begin
   make examples      run the examples, and compare their output
   make companions    run the examples in other loops, as a service, and
                      with metrics and traces
+  make migrate       build ports-migrate, and run its tests
   make docs-preview  build the documentation, and show it in a browser
 
 Install
@@ -87,6 +88,7 @@ test: dependencies
 	@echo "the tests of ports once more, by ZeroMQ alone"
 	@SWIFT="$(SWIFT)" PORTS_LANES=never .ci/tests --filter '^(PortsTests|TypedPortsTests)\.'
 	@$(MAKE) --no-print-directory companions
+	@$(MAKE) --no-print-directory migrate
 
 # libzmq is not instrumented; the sanitizers see what our own code does around it. Some tests ask for more memory than
 # there is, the generated scripts would take half an hour, and side by side the tests would be too slow for themselves.
@@ -137,6 +139,12 @@ companions: dependencies
 	@bin=.build/companions/release; $(call COMPARE,Examples/Companions/Sources/*/expected.txt)
 	@.build/companions/release/service-check
 	@$(PROGRESS) $(SWIFT) test --disable-xctest --disable-testable-imports $(COMPANIONS)
+
+# A package of its own, too, because nobody else needs swift-syntax.
+MIGRATE = --package-path Sources/ports-migrate --scratch-path .build/migrate
+migrate:
+	@$(BUILD) $(MIGRATE) --build-tests
+	@$(SWIFT) test $(MIGRATE) --skip-build --disable-xctest
 
 install: install-portctl install-library
 

@@ -13,10 +13,11 @@ enum Repository {
         FileManager.default.fileExists(atPath: root.appendingPathComponent(path).path)
     }
 
-    /// The paths of the files in a folder and its folders, sorted.
+    /// The paths of the files in a folder and its folders, sorted, without those that builds have left.
     static func files(in folder: String, _ suffix: String) -> [String] {
         let all = FileManager.default.enumerator(atPath: root.appendingPathComponent(folder).path)
-        return (all?.compactMap { $0 as? String } ?? []).filter { $0.hasSuffix(suffix) }.map { "\(folder)/\($0)" }
+        return (all?.compactMap { $0 as? String } ?? []).filter { $0.hasSuffix(suffix) && !$0.contains("/.build/") }
+            .map { "\(folder)/\($0)" }
             .sorted()
     }
 

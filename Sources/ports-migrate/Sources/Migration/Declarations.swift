@@ -1,0 +1,40 @@
+import SwiftSyntax
+
+/// What a file declares, by name.
+final class Declarations: SyntaxVisitor {
+    private(set) var types: Set<String> = []
+    private(set) var members: [String: [MemberBlockItemListSyntax]] = [:]
+    private(set) var functions: [String: [FunctionDeclSyntax]] = [:]
+
+    init(in node: some SyntaxProtocol) {
+        super.init(viewMode: .sourceAccurate)
+        walk(node)
+    }
+
+    private func add(_ name: TokenSyntax, _ block: MemberBlockSyntax) -> SyntaxVisitorContinueKind {
+        types.insert(name.text)
+        members[name.text, default: []].append(block.members)
+        return .visitChildren
+    }
+
+    override func visit(_ node: ClassDeclSyntax) -> SyntaxVisitorContinueKind { add(node.name, node.memberBlock) }
+    override func visit(_ node: StructDeclSyntax) -> SyntaxVisitorContinueKind { add(node.name, node.memberBlock) }
+    override func visit(_ node: EnumDeclSyntax) -> SyntaxVisitorContinueKind { add(node.name, node.memberBlock) }
+    override func visit(_ node: ActorDeclSyntax) -> SyntaxVisitorContinueKind { add(node.name, node.memberBlock) }
+    override func visit(_ node: ProtocolDeclSyntax) -> SyntaxVisitorContinueKind { add(node.name, node.memberBlock) }
+
+    override func visit(_ node: TypeAliasDeclSyntax) -> SyntaxVisitorContinueKind {
+        types.insert(node.name.text)
+        return .skipChildren
+    }
+
+    override func visit(_ node: ExtensionDeclSyntax) -> SyntaxVisitorContinueKind {
+        members[node.extendedType.trimmedDescription, default: []].append(node.memberBlock.members)
+        return .visitChildren
+    }
+
+    override func visit(_ node: FunctionDeclSyntax) -> SyntaxVisitorContinueKind {
+        functions[node.name.text, default: []].append(node)
+        return .visitChildren
+    }
+}

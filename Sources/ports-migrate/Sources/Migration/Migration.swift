@@ -1,0 +1,87 @@
+import SwiftParser
+import SwiftParserDiagnostics
+import SwiftSyntax
+
+/// A file of macOS, moved over to Linux.
+public struct Migration: Sendable {
+    /// The file's new text. For that text, a migration changes nothing.
+    public let text: String
+    /// What is left to a person, in the order of the lines of the new text.
+    public let remarks: [Remark]
+    /// The modules of swift-ports that the file imports, sorted.
+    public let modules: [String]
+
+    /// - Parameters:
+    ///   - source: The text of the file.
+    ///   - declared: The names of types that other files of the program declare.
+    ///   - staysOnMacOS: Whether the file is built on macOS, too: then the imports of modules of swift-ports are between
+    ///     `#if canImport` and `#endif`.
+    /// - Throws: `ParseFailure` when the text is no Swift.
+    public init(_ source: String, declared: Set<String> = [], staysOnMacOS: Bool = false) throws(ParseFailure) {
+        let errors = Self.errors(in: source)
+        guard errors.isEmpty else { throw ParseFailure(errors: errors) }
+        var (text, pass) = (source, Pass(source, declared, staysOnMacOS))
+        // What is inside of a changed call has its turn in the next pass.
+        for _ in 0..<8 {
+            let changed = pass.findings.edits.applied(to: text)
+            guard changed != text else { break }
+            text = changed
+            pass = Pass(text, declared, staysOnMacOS)
+        }
+        self.text = text
+        remarks = pass.remarks
+        modules = pass.modules
+    }
+
+    /// The names of the types that a file declares; none when the text is no Swift.
+    public static func declaredTypes(in source: String) -> Set<String> {
+        Declarations(in: Parser.parse(source: source)).types
+    }
+
+    private static func errors(in source: String) -> [Remark] {
+        let tree = Parser.parse(source: source)
+        let converter = SourceLocationConverter(fileName: "", tree: tree)
+        return ParseDiagnosticsGenerator.diagnostics(for: tree).filter { $0.diagMessage.severity == .error }.map {
+            let location = $0.location(converter: converter)
+            return Remark(line: location.line, column: location.column, text: $0.message)
+        }
+    }
+}
+
+/// The text of a file is no Swift.
+public struct ParseFailure: Error {
+    /// The places that the parser does not understand.
+    public let errors: [Remark]
+}
+
+/// One look at a file.
+private struct Pass {
+    var findings = Findings()
+    let remarks: [Remark]
+    let modules: [String]
+
+    init(_ text: String, _ declared: Set<String>, _ staysOnMacOS: Bool) {
+        let file = Parser.parse(source: text)
+        let declarations = Declarations(in: file)
+
+        let objectiveC = ObjectiveC(findings, text, declarations)
+        objectiveC.walk(file)
+        let casts = Casts(objectiveC.findings, TypeFinder(declarations: declarations))
+        casts.walk(file)
+        let names = Names(casts.findings, declared: declared.union(declarations.types))
+        names.noteImports(file)
+        names.walk(file)
+        names.remarkOnLeft()
+        let imports = Imports(names.findings, usesAppKit: names.usesAppKit, staysOnMacOS: staysOnMacOS)
+        imports.walk(file)
+        imports.complete(file)
+        findings = imports.findings
+        modules = imports.ownModules
+
+        let converter = SourceLocationConverter(fileName: "", tree: file)
+        remarks = findings.remarks.sorted { $0.offset < $1.offset }.map {
+            let location = converter.location(for: AbsolutePosition(utf8Offset: $0.offset))
+            return Remark(line: location.line, column: location.column, text: $0.text)
+        }
+    }
+}

@@ -1,0 +1,94 @@
+/// Names of macOS that Linux lacks, with advice.
+enum MissingNames {
+    static let advice: [String: String] = {
+        var advice = [
+            "AEInstallEventHandler": "there are no Apple events; send messages to a port",
+            "CFMachPort": "there is no Mach kernel; use NSMachPort, or CFMessagePort",
+            "CFMachPortCreate": "there is no Mach kernel; use NSMachPort, or CFMessagePort",
+            "DistributedNotificationCenter": "keep a list of subscribers' ports in a daemon, and send to each",
+            "NSAppleScript": "there are no Apple events; send messages to a port",
+            "NSConnection": "there are no distributed objects; use TypedPorts",
+            "NSFileCoordinator": "lock the file with flock",
+            "NSHashTable": "use an array of weak references",
+            "NSKeyValueObservation": "use didSet, a closure or AsyncStream",
+            "NSMapTable": "use a dictionary of weak references",
+            "NSUserScriptTask": "start a Process",
+            "NSXPCConnection": "use XPCSession, or TypedPorts: the page about XPC says how",
+            "NSXPCInterface": "use XPCSession, or TypedPorts: the page about XPC says how",
+            "NSXPCListener": "use XPCListener, or TypedPorts: the page about XPC says how",
+            "NSXPCListenerDelegate": "use XPCListener, or TypedPorts: the page about XPC says how",
+            "SMAppService": "systemd starts daemons; the module Activation starts services",
+            "CFNotificationCenterGetDarwinNotifyCenter":
+                "keep a list of subscribers' ports in a daemon, and send to each",
+            "CFNotificationCenterGetDistributedCenter":
+                "keep a list of subscribers' ports in a daemon, and send to each",
+        ]
+        for name in [
+            "OSAtomicAdd32", "OSAtomicIncrement32", "OSAtomicDecrement32", "OSAtomicIncrement64",
+            "OSAtomicDecrement64", "OSAtomicAdd64", "OSAtomicCompareAndSwap32", "OSAtomicIncrement32Barrier",
+            "OSAtomicDecrement32Barrier", "OSMemoryBarrier",
+        ] {
+            advice[name] = "use Atomic of the module Synchronization"
+        }
+        for name in ["OSSpinLock", "OSSpinLockLock", "OSSpinLockTry", "OSSpinLockUnlock", "OS_SPINLOCK_INIT"] {
+            advice[name] = "use os_unfair_lock, which DarwinNames has, or Mutex of the module Synchronization"
+        }
+        for name in ["xpc_connection_create_mach_service", "xpc_connection_create", "xpc_dictionary_create"] {
+            advice[name] = "use the Swift API of the module XPC: XPCListener and XPCSession"
+        }
+        return advice
+    }()
+
+    /// Advice on names of the modules `os` and `OSLog`. Other modules have the same names.
+    static let adviceOnLogging = [
+        "Logger": "use swift-log's Logger, or print",
+        "OSLog": "use swift-log, or print",
+        "OSSignposter": "use swift-distributed-tracing",
+        "os_log": "use swift-log, or print",
+        "os_signpost": "use swift-distributed-tracing",
+    ]
+
+    /// Whether a name has the prefix of AppKit, Core Graphics or Accessibility, and Foundation for Linux lacks it.
+    static func isOfAppKit(_ name: String) -> Bool {
+        if name.hasPrefix("NS"), name.dropFirst(2).first?.isUppercase == true {
+            return !foundation.contains(name) && !constants.contains { name.hasPrefix($0) } && advice[name] == nil
+        }
+        if name.hasPrefix("CG"), name.dropFirst(2).first?.isUppercase == true {
+            return !["CGFloat", "CGPoint", "CGSize", "CGRect", "CGRectEdge", "CGAffineTransform"].contains(name)
+        }
+        return (name.hasPrefix("AX") || name.hasPrefix("kAX"))
+            && (name.hasPrefix("AXUI") || name.hasPrefix("AXIs")
+                || name.hasPrefix("AXObserver") || name.hasPrefix("AXValue") || name.hasPrefix("kAX"))
+    }
+
+    /// Beginnings of the names of Foundation's errors, keys and geometry.
+    private static let constants = [
+        "NSCoder", "NSDecimal", "NSExecutable", "NSFile", "NSFormatting", "NSKeyedArch", "NSKeyedUnarch",
+        "NSPersonNameComponent", "NSPoint", "NSPropertyList", "NSRange", "NSRect", "NSSize", "NSURLError",
+        "NSEdgeInsets",
+        "NSUbiquitous", "NSUserActivityC", "NSUserActivityH", "NSUserActivityR", "NSStreamS", "NSXPCConnectionI",
+        "NSXPCConnectionReply", "NSStringFrom", "NSLocalized", "NSCocoaError",
+    ]
+
+    private static let foundation = Set(
+        """
+        NSAffineTransform NSArray NSAttributedString NSBinarySearchingOptions NSCache NSCacheDelegate NSCalendar \
+        NSCharacterSet NSClassFromString NSCoding NSComparisonPredicate NSCompoundPredicate NSCondition NSConditionLock \
+        NSCopying NSCountedSet NSData NSDate NSDateComponents NSDateInterval NSDebugDescriptionErrorKey NSDictionary NSEnumerationOptions \
+        NSEnumerator NSError NSErrorDomain NSExceptionName NSExpression NSFullUserName NSHomeDirectory \
+        NSHomeDirectoryForUser NSIndexPath NSIndexSet NSIntersectionRange NSLocale NSLocationInRange NSLock NSLocking NSLog \
+        NSLogv NSMachErrorDomain NSMachPort NSMachPortDelegate NSMakePoint NSMakeRange NSMakeRect NSMakeSize NSMaxRange \
+        NSMeasurement NSMessagePort NSMessagePortNameServer NSMutableArray NSMutableAttributedString \
+        NSMutableCharacterSet NSMutableCopying NSMutableData NSMutableDictionary NSMutableIndexSet NSMutableOrderedSet \
+        NSMutableSet NSMutableString NSNotFound NSNotification NSNull NSNumber NSObject NSObjectProtocol \
+        NSOrderedSet NSOSStatusErrorDomain NSOrthography NSPOSIXErrorDomain NSPageSize NSPort NSPortMessage NSPredicate \
+        NSRecursiveLock NSRegularExpression NSSearchPathForDirectoriesInDomains NSSecureCoding NSSet NSSortDescriptor \
+        NSSortOptions NSString NSTemporaryDirectory NSTextCheckingKey NSTextCheckingResult NSTimeIntervalSince1970 \
+        NSTimeZone NSURL NSURLComponents NSURLQueryItem NSUUID NSUnderlyingErrorKey NSUnionRange NSUserCancelledError \
+        NSUserName NSValue NSZone NSMachBootstrapServer NSContainsRect NSDateComponentUndefined NSDivideRect \
+        NSEqualPoints NSEqualRanges NSEqualRects NSEqualSizes NSFeatureUnsupportedError NSGetSizeAndAlignment NSHeight \
+        NSHelpAnchorErrorKey NSInsetRect NSIntegralRect NSIntersectionRect NSIntersectsRect NSIsEmptyRect \
+        NSKeyValueValidationError NSMaxX NSMaxY NSMidX NSMidY NSMinX NSMinY NSMouseInRect NSOffsetRect \
+        NSRecoveryAttempterErrorKey NSStringEncodingErrorKey NSUnionRect NSWidth NSZeroPoint NSZeroRect NSZeroSize
+        """.split { $0 == " " || $0.isNewline }.map(String.init))
+}

@@ -1,0 +1,72 @@
+import SwiftSyntax
+
+/// Finds names that Linux lacks: those that modules of this package have, and those for which there is only advice.
+final class Names: ActiveCodeVisitor {
+    private let declared: Set<String>
+    private(set) var findings: Findings
+    /// The first use of each name that is left, and the number of all uses.
+    private var left: [String: (node: Syntax, count: Int)] = [:]
+    private(set) var usesAppKit = false
+    private var importsLogging = false
+
+    init(_ findings: Findings, declared: Set<String>) {
+        (self.findings, self.declared) = (findings, declared)
+        super.init()
+    }
+
+    // What is between `#if` and `#endif`, too: there, the file itself may have put the import.
+    func noteImports(_ file: SourceFileSyntax) {
+        importsLogging = file.description.contains(/(?m)^\s*(@\w+ )*import (os|OSLog)\b/)
+    }
+
+    override func visit(_ node: DeclReferenceExprSyntax) -> SyntaxVisitorContinueKind {
+        // A member has the name by chance, except of a module.
+        let access = node.parent?.as(MemberAccessExprSyntax.self)
+        if let access, access.declName.id == node.id {
+            if ["commonModes", "defaultMode", "boolValue", "getCFRunLoop"].contains(node.baseName.text) {
+                use(node.baseName)
+            }
+            return .visitChildren
+        }
+        if access != nil, node.baseName.text == "Darwin", !findings.edits.touch(node.range) {
+            findings.edits.replace(node.range, with: "Foundation")
+        }
+        use(node.baseName)
+        return .visitChildren
+    }
+
+    override func visit(_ node: IdentifierTypeSyntax) -> SyntaxVisitorContinueKind {
+        use(node.name)
+        return .visitChildren
+    }
+
+    override func visit(_ node: MemberTypeSyntax) -> SyntaxVisitorContinueKind {
+        // Of `NSWindow.Level`, the first name says all.
+        node.baseType.is(IdentifierTypeSyntax.self) ? .visitChildren : .skipChildren
+    }
+
+    private func use(_ token: TokenSyntax) {
+        let name = token.text
+        guard !declared.contains(name) else { return }
+        if PortableNames.isOfFoundationPorts(name) { findings.modules.insert("FoundationPorts") }
+        if PortableNames.isOfDarwinNames(name) { findings.modules.insert("DarwinNames") }
+        let isOfAppKit = MissingNames.isOfAppKit(name)
+        if isOfAppKit { usesAppKit = true }
+        if advice(name) != nil || isOfAppKit {
+            left[name, default: (Syntax(token), 0)].count += 1
+        }
+    }
+
+    private func advice(_ name: String) -> String? {
+        MissingNames.advice[name] ?? (importsLogging ? MissingNames.adviceOnLogging[name] : nil)
+    }
+
+    /// One remark for each name.
+    func remarkOnLeft() {
+        for (name, use) in left.sorted(by: { $0.value.node.position < $1.value.node.position }) {
+            let advice = advice(name) ?? "put what uses it between #if canImport(AppKit) and #endif"
+            let more = use.count == 1 ? "" : " (\(use.count) times)"
+            findings.remark(use.node, "\(name)\(more) is not there on Linux: \(advice)")
+        }
+    }
+}

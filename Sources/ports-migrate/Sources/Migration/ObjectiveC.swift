@@ -1,0 +1,149 @@
+import SwiftSyntax
+
+/// Finds attributes and calls that need Objective-C, and puts closures in the place of selectors where one will do.
+final class ObjectiveC: ActiveCodeVisitor {
+    private let source: String
+    private let declarations: Declarations
+    private(set) var findings: Findings
+    /// Selectors whose calls have become closures.
+    private var rewritten: Set<SyntaxIdentifier> = []
+
+    init(_ findings: Findings, _ source: String, _ declarations: Declarations) {
+        (self.findings, self.source, self.declarations) = (findings, source, declarations)
+        super.init()
+    }
+
+    // MARK: - Attributes
+
+    override func visit(_ node: AttributeSyntax) -> SyntaxVisitorContinueKind {
+        guard ["objc", "objcMembers", "nonobjc"].contains(node.attributeName.trimmedDescription) else {
+            return .visitChildren
+        }
+        let end = node.endPositionBeforeTrailingTrivia
+        let next = node.nextToken(viewMode: .sourceAccurate)?.positionAfterSkippingLeadingTrivia ?? end
+        let isAlone =
+            node.trailingTrivia.isSpace
+            && node.nextToken(viewMode: .sourceAccurate)?.leadingTrivia.isSpace == true
+        findings.edits.replace(node.range.lowerBound..<(isAlone ? next : end).utf8Offset, with: "")
+        return .skipChildren
+    }
+
+    /// Without `@objc`, a protocol is for values, too.
+    override func visit(_ node: ProtocolDeclSyntax) -> SyntaxVisitorContinueKind {
+        guard node.attributes.contains(where: { $0.trimmedDescription.hasPrefix("@objc") }) else {
+            return .visitChildren
+        }
+        guard let inherited = node.inheritanceClause?.inheritedTypes else {
+            findings.edits.insert(": AnyObject", after: node.name.range.upperBound)
+            return .visitChildren
+        }
+        let names = inherited.map { $0.type.trimmedDescription }
+        if let first = inherited.first, names.allSatisfy({ !["AnyObject", "NSObjectProtocol", "class"].contains($0) }) {
+            findings.edits.insert("AnyObject, ", before: first.range.lowerBound)
+        }
+        return .visitChildren
+    }
+
+    override func visit(_ node: DeclModifierSyntax) -> SyntaxVisitorContinueKind {
+        if node.name.text == "optional" {
+            findings.remark(
+                node, "an optional requirement needs Objective-C: remove `optional`, and implement it in an extension")
+        }
+        return .visitChildren
+    }
+
+    // MARK: - Calls
+
+    override func visit(_ node: FunctionCallExprSyntax) -> SyntaxVisitorContinueKind {
+        let name = node.calledExpression.trimmedDescription
+        let labels = node.arguments.map { $0.label?.text ?? "_" }
+        switch (name, labels) {
+        case ("Port", []) where node.trailingClosure == nil && !declarations.types.contains("Port"):
+            findings.edits.replace(node.calledExpression.range, with: "NSMachPort")
+            findings.modules.insert("FoundationPorts")
+        case (_, ["timeInterval", "target", "selector", "userInfo", "repeats"]):
+            let isScheduled = name.hasSuffix("scheduledTimer")
+            rewriteTimer(node, [isScheduled ? ("withTimeInterval", 0) : ("timeInterval", 0), ("repeats", 4)])
+        case (_, ["fireAt", "interval", "target", "selector", "userInfo", "repeats"]):
+            rewriteTimer(node, [("fire", 0), ("interval", 1), ("repeats", 5)])
+        case (_, ["_", "selector", "name", "object"]) where name.hasSuffix(".addObserver"):
+            rewriteObserver(node)
+        case (_, ["target", "selector", "object"]) where name == "Thread" || name == "Foundation.Thread":
+            rewriteThread(node, "", target: 0, selector: 1, object: 2)
+        case (_, ["_", "toTarget", "with"]) where name.hasSuffix("Thread.detachNewThreadSelector"):
+            rewriteThread(node, "detachNewThread", target: 1, selector: 0, object: 2)
+        case (_, ["_"]) where name.hasSuffix(".removeObserver") && argument(node, 0) == "self",
+            (_, ["_", "name", "object"]) where name.hasSuffix(".removeObserver") && argument(node, 0) == "self":
+            findings.remark(
+                node,
+                "an observer that is a closure goes by its token: keep what addObserver(forName:object:queue:using:) "
+                    + "returns, and remove that")
+        default: break
+        }
+        return .visitChildren
+    }
+
+    override func visit(_ node: MacroExpansionExprSyntax) -> SyntaxVisitorContinueKind {
+        guard node.macroName.text == "selector", !rewritten.contains(node.id) else { return .visitChildren }
+        findings.remark(node, "selectors need Objective-C: call the method in a closure")
+        return .skipChildren
+    }
+
+    private func argument(_ call: FunctionCallExprSyntax, _ index: Int) -> String {
+        let index = call.arguments.index(call.arguments.startIndex, offsetBy: index)
+        return call.arguments[index].expression.trimmedDescription
+    }
+
+    private func expression(_ call: FunctionCallExprSyntax, _ index: Int) -> ExprSyntax {
+        call.arguments[call.arguments.index(call.arguments.startIndex, offsetBy: index)].expression
+    }
+
+    /// As on macOS, a timer keeps its target.
+    private func rewriteTimer(_ call: FunctionCallExprSyntax, _ kept: [(label: String, index: Int)]) {
+        let first = call.arguments.count - 4
+        guard argument(call, first + 2) == "nil",
+            let method = SelectedMethod(expression(call, first + 1), declarations)
+        else { return }
+        let closure = method.closure(target: argument(call, first), parameter: "timer", isWeak: false)
+        let arguments = kept.map { "\($0.label): \(argument(call, $0.index))" }.joined(separator: ", ")
+        replaceArguments(of: call, with: "(\(arguments))", closure, method)
+    }
+
+    /// As on macOS, a notification center does not keep its observers.
+    private func rewriteObserver(_ call: FunctionCallExprSyntax) {
+        guard let method = SelectedMethod(expression(call, 1), declarations),
+            !call.calledExpression.trimmedDescription.hasPrefix("Distributed")
+        else { return }
+        let closure = method.closure(target: argument(call, 0), parameter: "notification", isWeak: true)
+        let isStatement = call.parent?.is(CodeBlockItemSyntax.self) == true
+        replaceArguments(
+            of: call, with: "(forName: \(argument(call, 2)), object: \(argument(call, 3)), queue: nil)", closure,
+            method,
+            after: isStatement ? "_ = " : "")
+        if isStatement { findings.edits.insert("_ = ", before: call.range.lowerBound) }
+    }
+
+    private func rewriteThread(
+        _ call: FunctionCallExprSyntax, _ name: String, target: Int, selector: Int, object: Int
+    ) {
+        guard let method = SelectedMethod(expression(call, selector), declarations) else { return }
+        let passed = argument(call, object)
+        guard method.parameterLabel == nil || passed != "nil" else { return }
+        let closure = method.closure(target: argument(call, target), argument: passed)
+        if !name.isEmpty, let access = call.calledExpression.as(MemberAccessExprSyntax.self) {
+            findings.edits.replace(access.declName.range, with: name)
+        }
+        replaceArguments(of: call, with: "", closure, method)
+    }
+
+    private func replaceArguments(
+        of call: FunctionCallExprSyntax, with text: String, _ closure: SelectorClosure, _ method: SelectedMethod,
+        after inserted: String = ""
+    ) {
+        rewritten.insert(method.selector)
+        let (start, end) = (call.calledExpression.range.upperBound, call.range.upperBound)
+        let before = source.utf8.prefix(start).reversed().prefix { $0 != UInt8(ascii: "\n") }.reversed()
+        let line = String(decoding: before, as: UTF8.self) + inserted + text + " "
+        findings.edits.replace(start..<end, with: "\(text) \(closure.text(after: line))")
+    }
+}

@@ -1,0 +1,114 @@
+import Migration
+import Testing
+
+struct SelectorTests {
+    /// A class with methods that selectors name.
+    private func inClass(_ statement: String, attribute: String = "") -> String {
+        """
+        \(attribute)class C: NSObject {
+            func start() {
+                \(statement)
+            }
+            func tick() {}
+            func fire(_ timer: Timer) {}
+            func heard(_ notification: Notification) {}
+            func work(with object: Any?) {}
+        }
+
+        """
+    }
+
+    @Test(arguments: [
+        (
+            "Timer.scheduledTimer(timeInterval: 1, target: self, selector: #selector(tick), userInfo: nil, repeats: true)",
+            "Timer.scheduledTimer(withTimeInterval: 1, repeats: true) { _ in self.tick() }"
+        ),
+        (
+            "t = Timer(timeInterval: 0.5, target: self, selector: #selector(fire), userInfo: nil, repeats: false)",
+            "t = Timer(timeInterval: 0.5, repeats: false) { timer in self.fire(timer) }"
+        ),
+        (
+            "t = Timer(timeInterval: s, target: self, selector: #selector(C.fire(_:)), userInfo: nil, repeats: r)",
+            "t = Timer(timeInterval: s, repeats: r) { timer in self.fire(timer) }"
+        ),
+        (
+            "t = Timer(fireAt: d, interval: 1, target: other, selector: #selector(Other.go(_:)), userInfo: nil, repeats: true)",
+            "t = Timer(fire: d, interval: 1, repeats: true) { [target = other] timer in target.go(timer) }"
+        ),
+        (
+            "NotificationCenter.default.addObserver(self, selector: #selector(heard), name: .x, object: nil)",
+            "_ = NotificationCenter.default.addObserver(forName: .x, object: nil, queue: nil) { [weak self] notification in\n"
+                + "            self?.heard(notification)\n        }"
+        ),
+        ("c.addObserver(o, selector: #selector(O.end), name: n, object: p)", nil),
+        (
+            "c.addObserver(o, selector: #selector(O.end(_:)), name: n, object: p)",
+            "_ = c.addObserver(forName: n, object: p, queue: nil) { [weak observer = o] notification in\n"
+                + "            observer?.end(notification)\n        }"
+        ),
+        (
+            "Thread.detachNewThreadSelector(#selector(tick), toTarget: self, with: nil)",
+            "Thread.detachNewThread { self.tick() }"
+        ),
+        (
+            "Thread.detachNewThreadSelector(#selector(work(with:)), toTarget: self, with: x)",
+            "Thread.detachNewThread { self.work(with: x) }"
+        ),
+        ("let t = Thread(target: self, selector: #selector(tick), object: nil)", "let t = Thread { self.tick() }"),
+        ("let t = Timer(timeInterval: 1, target: self, selector: #selector(tick), userInfo: x, repeats: true)", nil),
+        ("perform(#selector(tick), with: nil, afterDelay: 1)", nil),
+    ])
+    func `a selector becomes a closure, or a remark`(_ statement: String, _ expected: String?) throws {
+        let source = inClass(statement)
+        let migration = try Migration(source)
+        #expect(try migrated(source) == inClass(expected ?? statement))
+        #expect(migration.remarks.map(\.line) == (expected == nil ? [3] : []))
+        #expect(migration.remarks.allSatisfy { $0.text == "selectors need Objective-C: call the method in a closure" })
+    }
+
+    @Test func `methods of the main actor are called there`() throws {
+        let timer = "Timer(timeInterval: 1, target: self, selector: #selector(tick), userInfo: nil, repeats: true)"
+        #expect(
+            try migrated(inClass(timer, attribute: "@MainActor ")).contains(
+                "Timer(timeInterval: 1, repeats: true) { _ in MainActor.assumeIsolated { self.tick() } }"))
+    }
+
+    @Test func `casts inside of a changed call change, too`() throws {
+        let statement =
+            "c.addObserver(self, selector: #selector(heard), name: n, object: s as CFString)"
+        #expect(try migrated(inClass(statement)).contains("(forName: n, object: s.cfString, queue: nil)"))
+    }
+
+    @Test func `removing self as an observer is left`() throws {
+        #expect(
+            try remarks(inClass("NotificationCenter.default.removeObserver(self)")).first?.hasPrefix("3:9: ") == true)
+    }
+
+    @Test(arguments: [
+        ("@objc func f() {}", "func f() {}"), ("@objc(f:) public func f(_ x: Int) {}", "public func f(_ x: Int) {}"),
+        ("@objcMembers\nclass C {\n    @objc\n    func f() {}\n}", "class C {\n    func f() {}\n}"),
+        ("@objc @MainActor class C {}", "@MainActor class C {}"),
+        ("@MainActor @objc class C {}", "@MainActor class C {}"),
+        ("/// What it is.\n@objc /* why */ class C {}", "/// What it is.\n /* why */ class C {}"),
+        ("@objc protocol P {}", "protocol P: AnyObject {}"),
+        ("@objc protocol P: Q {}", "protocol P: AnyObject, Q {}"),
+        ("@objc protocol P: NSObjectProtocol {}", "protocol P: NSObjectProtocol {}"),
+        ("protocol P {}", "protocol P {}"),
+    ])
+    func `the attribute @objc goes`(_ source: String, _ expected: String) throws {
+        #expect(try migrated(source) == expected)
+    }
+
+    @Test func `an optional requirement is left`() throws {
+        #expect(
+            try remarks("@objc protocol P {\n    @objc optional func f()\n}") == [
+                "2:5: an optional requirement needs Objective-C: remove `optional`, and implement it in an extension"
+            ])
+    }
+
+    @Test func `Port() is what it makes on macOS`() throws {
+        #expect(try migrated("let port = Port()") == "let port = NSMachPort()")
+        #expect(try migrated("class Port {}\nlet port = Port()") == "class Port {}\nlet port = Port()")
+        #expect(try migrated("let port = Port(1)") == "let port = Port(1)")
+    }
+}
