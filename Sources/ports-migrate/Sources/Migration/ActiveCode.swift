@@ -15,7 +15,7 @@ class ActiveCodeVisitor: SyntaxVisitor {
     }
 }
 
-/// What is known of a build on Linux.
+/// Facts about a build on Linux.
 enum Linux {
     /// Modules of Apple's that it has not.
     static let missingModules: Set<String> = [

@@ -1,4 +1,4 @@
-/// What functions and callbacks of CoreFoundation return and take.
+/// The types that functions and callbacks of CoreFoundation return and take.
 enum CoreFoundationFunctions {
     static func result(of name: String) -> ValueType? {
         switch name {

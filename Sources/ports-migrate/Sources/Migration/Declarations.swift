@@ -1,6 +1,6 @@
 import SwiftSyntax
 
-/// What a file declares, by name.
+/// The declarations of a file, by name.
 final class Declarations: SyntaxVisitor {
     private(set) var types: Set<String> = []
     private(set) var members: [String: [MemberBlockItemListSyntax]] = [:]

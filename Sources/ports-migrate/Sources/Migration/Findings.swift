@@ -4,11 +4,11 @@ import SwiftSyntax
 public struct Remark: Sendable, Equatable {
     /// Lines and columns begin at 1. A column counts bytes, as the compiler's do.
     public let line, column: Int
-    /// What it is, and what to do.
+    /// The sentence that says what is there, and what to do.
     public let text: String
 }
 
-/// What one look at a file has found: the changes to make, and what is left.
+/// The result of one pass over a file: the changes to make, and the places that are left.
 struct Findings {
     var edits = Edits()
     private(set) var remarks: [(offset: Int, text: String)] = []

@@ -33,7 +33,7 @@ final class Imports: ActiveCodeVisitor {
 
     private func module(of node: ImportDeclSyntax) -> String { node.path.first?.name.text ?? "" }
 
-    /// What to write for a file whose imports have been visited.
+    /// Changes the imports of a file, after all of them have been visited.
     func complete(_ file: SourceFileSyntax) {
         remarkOnConditional(file)
         let needed = findings.modules.subtracting(imported)
@@ -118,7 +118,7 @@ final class Imports: ActiveCodeVisitor {
         let next = node.nextToken(viewMode: .sourceAccurate)
         let isAlone = node.trailingTrivia.isSpace && next?.leadingTrivia.isSpace == true
         guard isAlone, let next, node.leadingTrivia.isSpace else { return findings.edits.replace(node.range, with: "") }
-        // What follows keeps its distance from the line before.
+        // The next line keeps its distance from the line before.
         let isFirst = node.position.utf8Offset == 0
         let end = isFirst ? next.positionAfterSkippingLeadingTrivia : next.position
         findings.edits.replace(node.position.utf8Offset..<end.utf8Offset, with: "")

@@ -6,7 +6,7 @@ import SwiftSyntax
 public struct Migration: Sendable {
     /// The file's new text. For that text, a migration changes nothing.
     public let text: String
-    /// What is left to a person, in the order of the lines of the new text.
+    /// The places that are left to a person, in the order of the lines of the new text.
     public let remarks: [Remark]
     /// The modules of swift-ports that the file imports, sorted.
     public let modules: [String]
@@ -21,7 +21,7 @@ public struct Migration: Sendable {
         let errors = Self.errors(in: source)
         guard errors.isEmpty else { throw ParseFailure(errors: errors) }
         var (text, pass) = (source, Pass(source, declared, staysOnMacOS))
-        // What is inside of a changed call has its turn in the next pass.
+        // Each pass skips the inside of a call that it changes. The next pass looks there.
         for _ in 0..<8 {
             let changed = pass.findings.edits.applied(to: text)
             guard changed != text else { break }

@@ -17,6 +17,7 @@ enum MissingNames {
             "NSXPCInterface": "use XPCSession, or TypedPorts: the page about XPC says how",
             "NSXPCListener": "use XPCListener, or TypedPorts: the page about XPC says how",
             "NSXPCListenerDelegate": "use XPCListener, or TypedPorts: the page about XPC says how",
+            "Selector": "pass a closure",
             "SMAppService": "systemd starts daemons; the module Activation starts services",
             "CFNotificationCenterGetDarwinNotifyCenter":
                 "keep a list of subscribers' ports in a daemon, and send to each",

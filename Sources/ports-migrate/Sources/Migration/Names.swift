@@ -14,7 +14,7 @@ final class Names: ActiveCodeVisitor {
         super.init()
     }
 
-    // What is between `#if` and `#endif`, too: there, the file itself may have put the import.
+    /// Looks for imports of `os`, also between `#if` and `#endif`, where a migration puts them.
     func noteImports(_ file: SourceFileSyntax) {
         importsLogging = file.description.contains(/(?m)^\s*(@\w+ )*import (os|OSLog)\b/)
     }
@@ -64,7 +64,7 @@ final class Names: ActiveCodeVisitor {
     /// One remark for each name.
     func remarkOnLeft() {
         for (name, use) in left.sorted(by: { $0.value.node.position < $1.value.node.position }) {
-            let advice = advice(name) ?? "put what uses it between #if canImport(AppKit) and #endif"
+            let advice = advice(name) ?? "put what uses it between #if canImport(Darwin) and #endif"
             let more = use.count == 1 ? "" : " (\(use.count) times)"
             findings.remark(use.node, "\(name)\(more) is not there on Linux: \(advice)")
         }

@@ -80,12 +80,27 @@ final class ObjectiveC: ActiveCodeVisitor {
                     + "returns, and remove that")
         default: break
         }
+        remarkOnSelectors(node)
         return .visitChildren
     }
 
+    /// A selector that is a value; one that is written out is found by itself.
+    private func remarkOnSelectors(_ call: FunctionCallExprSyntax) {
+        for argument in call.arguments
+        where argument.label?.text == "selector" && !argument.expression.is(MacroExpansionExprSyntax.self)
+            && ["addObserver", "scheduledTimer", "Timer", "Thread"].contains(where: {
+                call.calledExpression.trimmedDescription.hasSuffix($0)
+            })
+        {
+            findings.remark(argument.expression, Self.advice)
+        }
+    }
+
+    private static let advice = "selectors need Objective-C: call the method in a closure"
+
     override func visit(_ node: MacroExpansionExprSyntax) -> SyntaxVisitorContinueKind {
         guard node.macroName.text == "selector", !rewritten.contains(node.id) else { return .visitChildren }
-        findings.remark(node, "selectors need Objective-C: call the method in a closure")
+        findings.remark(node, Self.advice)
         return .skipChildren
     }
 

@@ -146,7 +146,7 @@ struct TypeFinder {
         return nil
     }
 
-    /// What the functions of a name return, if all of the file's return the same.
+    /// The type that the functions of a name return, if all of the file's return the same.
     private func function(_ name: String) -> ValueType? {
         let results = (declarations.functions[name] ?? []).map { function in
             function.signature.returnClause.flatMap { ValueType($0.type) }

@@ -1,6 +1,6 @@
 import SwiftSyntax
 
-/// What a file says of a value's type: its name, and whether it is optional.
+/// A value's type, as its file says it: its name, and whether it is optional.
 struct ValueType: Equatable {
     enum Optionality { case none, optional, implicit }
 

@@ -1,7 +1,7 @@
 import Foundation
 import Migration
 
-/// What a run has done: a line on standard output for each place that is left, and what failed on standard error.
+/// Prints the results of a run: each place that is left on standard output, and failures on standard error.
 struct Report {
     private(set) var hasFailed = false
     private var changed = 0

@@ -57,6 +57,7 @@ struct SelectorTests {
         ("let t = Thread(target: self, selector: #selector(tick), object: nil)", "let t = Thread { self.tick() }"),
         ("let t = Timer(timeInterval: 1, target: self, selector: #selector(tick), userInfo: x, repeats: true)", nil),
         ("perform(#selector(tick), with: nil, afterDelay: 1)", nil),
+        ("c.addObserver(o, selector: given, name: n, object: p)", nil),
     ])
     func `a selector becomes a closure, or a remark`(_ statement: String, _ expected: String?) throws {
         let source = inClass(statement)
