@@ -30,7 +30,11 @@ public final class Ticker: NSObject {
             self, selector: #selector(ended(_:)), name: .tickEnd, object: nil)
         Thread.detachNewThreadSelector(#selector(beside), toTarget: self, with: nil)
         RunLoop.current.add(port, forMode: .default)
+        perform(#selector(later(_:)), with: nil, afterDelay: interval)
+        performSelector(onMainThread: #selector(beside), with: nil, waitUntilDone: false)
     }
+
+    @objc func later(_ object: Any?) { lines.append("later \(object == nil)") }
 
     @objc private func tick() {
         lines.append("tick")
@@ -49,10 +53,22 @@ public final class Ticker: NSObject {
         lines.append("ended \(notification.object as? Ticker === self)")
     }
 
-    // On a thread of its own.
+    private let lock = NSLock()
+    private var calls = 0
+
+    // On a thread of its own, and on the main thread.
     @objc func beside() {
         autoreleasepool {
-            DispatchQueue.main.async { self.lines.append("beside") }
+            lock.lock()
+            calls += 1
+            lock.unlock()
         }
+    }
+
+    /// How often other threads have called.
+    public var callsBeside: Int {
+        lock.lock()
+        defer { lock.unlock() }
+        return calls
     }
 }

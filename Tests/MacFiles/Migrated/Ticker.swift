@@ -30,7 +30,11 @@ public final class Ticker: NSObject {
         }
         Thread.detachNewThread { self.beside() }
         RunLoop.current.add(port, forMode: .default)
+        _ = Timer.scheduledTimer(withTimeInterval: interval, repeats: false) { _ in self.later(nil) }
+        DispatchQueue.main.async { self.beside() }
     }
+
+    func later(_ object: Any?) { lines.append("later \(object == nil)") }
 
     private func tick() {
         lines.append("tick")
@@ -48,10 +52,22 @@ public final class Ticker: NSObject {
         lines.append("ended \(notification.object as? Ticker === self)")
     }
 
-    // On a thread of its own.
+    private let lock = NSLock()
+    private var calls = 0
+
+    // On a thread of its own, and on the main thread.
     func beside() {
         autoreleasepool {
-            DispatchQueue.main.async { self.lines.append("beside") }
+            lock.lock()
+            calls += 1
+            lock.unlock()
         }
+    }
+
+    /// How often other threads have called.
+    public var callsBeside: Int {
+        lock.lock()
+        defer { lock.unlock() }
+        return calls
     }
 }

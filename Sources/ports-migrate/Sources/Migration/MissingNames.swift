@@ -3,6 +3,7 @@ enum MissingNames {
     static let advice: [String: String] = {
         var advice = [
             "AEInstallEventHandler": "there are no Apple events; send messages to a port",
+            "Bundle.main.bundleIdentifier": "a command has none and gets nil; write the identifier",
             "CFMachPort": "there is no Mach kernel; use NSMachPort, or CFMessagePort",
             "CFMachPortCreate": "there is no Mach kernel; use NSMachPort, or CFMessagePort",
             "DistributedNotificationCenter": "keep a list of subscribers' ports in a daemon, and send to each",

@@ -26,6 +26,9 @@ final class Names: ActiveCodeVisitor {
             if ["commonModes", "defaultMode", "boolValue", "getCFRunLoop"].contains(node.baseName.text) {
                 use(node.baseName)
             }
+            if access.trimmedDescription == "Bundle.main.bundleIdentifier" {
+                left[access.trimmedDescription, default: (Syntax(access), 0)].count += 1
+            }
             return .visitChildren
         }
         if access != nil, node.baseName.text == "Darwin", !findings.edits.touch(node.range) {

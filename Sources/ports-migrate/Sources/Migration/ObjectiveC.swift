@@ -72,6 +72,10 @@ final class ObjectiveC: ActiveCodeVisitor {
             rewriteThread(node, "", target: 0, selector: 1, object: 2)
         case (_, ["_", "toTarget", "with"]) where name.hasSuffix("Thread.detachNewThreadSelector"):
             rewriteThread(node, "detachNewThread", target: 1, selector: 0, object: 2)
+        case ("perform", ["_", "with", "afterDelay"]):
+            rewriteDelayed(node)
+        case ("performSelector", ["onMainThread", "with", "waitUntilDone"]) where argument(node, 2) == "false":
+            rewriteOnMain(node)
         case (_, ["_"]) where name.hasSuffix(".removeObserver") && argument(node, 0) == "self",
             (_, ["_", "name", "object"]) where name.hasSuffix(".removeObserver") && argument(node, 0) == "self":
             findings.remark(
@@ -96,11 +100,20 @@ final class ObjectiveC: ActiveCodeVisitor {
         }
     }
 
+    /// What takes the place of methods whose selector becomes no closure by itself.
+    private static func advice(on call: FunctionCallExprSyntax?) -> String {
+        let labels = call?.arguments.map { $0.label?.text ?? "_" } ?? []
+        guard labels.contains("on"), labels.first == "_" else { return advice }
+        return "selectors need Objective-C: keep the RunLoop of that thread, call its perform(_:) with a closure, "
+            + "and then CFRunLoopWakeUp(loop.getCFRunLoop())"
+    }
+
     private static let advice = "selectors need Objective-C: call the method in a closure"
 
     override func visit(_ node: MacroExpansionExprSyntax) -> SyntaxVisitorContinueKind {
         guard node.macroName.text == "selector", !rewritten.contains(node.id) else { return .visitChildren }
-        findings.remark(node, Self.advice)
+        let call = node.parent?.parent?.parent?.as(FunctionCallExprSyntax.self)
+        findings.remark(node, Self.advice(on: call))
         return .skipChildren
     }
 
@@ -143,12 +156,38 @@ final class ObjectiveC: ActiveCodeVisitor {
     ) {
         guard let method = SelectedMethod(expression(call, selector), declarations) else { return }
         let passed = argument(call, object)
-        guard method.parameterLabel == nil || passed != "nil" else { return }
+        guard method.takes(passed) else { return }
         let closure = method.closure(target: argument(call, target), argument: passed)
         if !name.isEmpty, let access = call.calledExpression.as(MemberAccessExprSyntax.self) {
             findings.edits.replace(access.declName.range, with: name)
         }
         replaceArguments(of: call, with: "", closure, method)
+    }
+
+    private func rewriteDelayed(_ call: FunctionCallExprSyntax) {
+        guard let method = SelectedMethod(expression(call, 0), declarations), method.takes(argument(call, 1)) else {
+            return
+        }
+        let closure = method.closure(target: "self", passing: argument(call, 1))
+        replace(
+            call, "_ = Timer.scheduledTimer", "(withTimeInterval: \(argument(call, 2)), repeats: false)", closure,
+            method)
+    }
+
+    private func rewriteOnMain(_ call: FunctionCallExprSyntax) {
+        guard let method = SelectedMethod(expression(call, 0), declarations), method.takes(argument(call, 1)) else {
+            return
+        }
+        replace(
+            call, "DispatchQueue.main.async", "", method.closure(target: "self", argument: argument(call, 1)), method)
+    }
+
+    private func replace(
+        _ call: FunctionCallExprSyntax, _ name: String, _ arguments: String, _ closure: SelectorClosure,
+        _ method: SelectedMethod
+    ) {
+        findings.edits.replace(call.calledExpression.range, with: name)
+        replaceArguments(of: call, with: arguments, closure, method)
     }
 
     private func replaceArguments(

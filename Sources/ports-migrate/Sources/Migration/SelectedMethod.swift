@@ -7,6 +7,7 @@ struct SelectedMethod {
     /// The label of the method's only parameter, `_` for none; nil without a parameter.
     let parameterLabel: String?
     private let isOfMainActor: Bool
+    private let takesNil: Bool
 
     init?(_ expression: ExprSyntax, _ declarations: Declarations) {
         guard let macro = expression.as(MacroExpansionExprSyntax.self), macro.macroName.text == "selector",
@@ -27,7 +28,13 @@ struct SelectedMethod {
         }
         (selector, name) = (macro.id, reference.baseName.text)
         isOfMainActor = methods.contains { Self.isOfMainActor(Syntax($0)) }
+        takesNil = methods.contains { method in
+            method.signature.parameterClause.parameters.first?.type.is(OptionalTypeSyntax.self) == true
+        }
     }
+
+    /// Whether the method can be called with this argument, or has no parameter.
+    func takes(_ argument: String) -> Bool { parameterLabel == nil || argument != "nil" || takesNil }
 
     private static func isOfMainActor(_ node: Syntax) -> Bool {
         var node: Syntax? = node
@@ -41,9 +48,17 @@ struct SelectedMethod {
 
     /// A closure that calls the method with its own only parameter.
     func closure(target: String, parameter: String, isWeak: Bool) -> SelectorClosure {
-        let input = parameterLabel == nil ? "_" : parameter
+        closure(target: target, input: parameterLabel == nil ? "_" : parameter, passing: parameter, isWeak: isWeak)
+    }
+
+    /// A closure that calls the method with an argument, and ignores its own only parameter.
+    func closure(target: String, passing argument: String) -> SelectorClosure {
+        closure(target: target, input: "_", passing: argument, isWeak: false)
+    }
+
+    private func closure(target: String, input: String, passing argument: String, isWeak: Bool) -> SelectorClosure {
         let (capture, object) = capture(of: target, isWeak)
-        let call = call(object, parameter)
+        let call = call(object, argument)
         return SelectorClosure(
             head: "\(capture)\(input) in", body: isOfMainActor ? "MainActor.assumeIsolated { \(call) }" : call)
     }

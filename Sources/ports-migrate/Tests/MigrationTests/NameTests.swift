@@ -35,6 +35,14 @@ struct NameTests {
             ])
     }
 
+    @Test func `a command has no identifier`() throws {
+        let left = try remarks("import Foundation\nlet name = Bundle.main.bundleIdentifier! + \".port\"\n")
+        #expect(left.count == 1)
+        #expect(
+            left.first?.hasPrefix("2:12: Bundle.main.bundleIdentifier is not there on Linux: a command has none")
+                == true)
+    }
+
     @Test func `Logger is of the module os alone`() throws {
         #expect(try remarks("import Logging\nlet log = Logger(label: \"a\")\n") == [])
     }

@@ -56,7 +56,24 @@ struct SelectorTests {
         ),
         ("let t = Thread(target: self, selector: #selector(tick), object: nil)", "let t = Thread { self.tick() }"),
         ("let t = Timer(timeInterval: 1, target: self, selector: #selector(tick), userInfo: x, repeats: true)", nil),
-        ("perform(#selector(tick), with: nil, afterDelay: 1)", nil),
+        (
+            "Thread.detachNewThreadSelector(#selector(work(with:)), toTarget: self, with: nil)",
+            "Thread.detachNewThread { self.work(with: nil) }"
+        ),
+        ("Thread.detachNewThreadSelector(#selector(fire), toTarget: self, with: nil)", nil),
+        (
+            "perform(#selector(tick), with: nil, afterDelay: 1)",
+            "_ = Timer.scheduledTimer(withTimeInterval: 1, repeats: false) { _ in self.tick() }"
+        ),
+        (
+            "perform(#selector(work(with:)), with: x, afterDelay: d)",
+            "_ = Timer.scheduledTimer(withTimeInterval: d, repeats: false) { _ in self.work(with: x) }"
+        ),
+        (
+            "performSelector(onMainThread: #selector(tick), with: nil, waitUntilDone: false)",
+            "DispatchQueue.main.async { self.tick() }"
+        ),
+        ("performSelector(onMainThread: #selector(tick), with: nil, waitUntilDone: true)", nil),
         ("c.addObserver(o, selector: given, name: n, object: p)", nil),
     ])
     func `a selector becomes a closure, or a remark`(_ statement: String, _ expected: String?) throws {
@@ -65,6 +82,12 @@ struct SelectorTests {
         #expect(try migrated(source) == inClass(expected ?? statement))
         #expect(migration.remarks.map(\.line) == (expected == nil ? [3] : []))
         #expect(migration.remarks.allSatisfy { $0.text == "selectors need Objective-C: call the method in a closure" })
+    }
+
+    @Test func `for a method on another thread, the remark says what wakes its loop`() throws {
+        let left = try remarks(inClass("perform(#selector(tick), on: thread, with: nil, waitUntilDone: false)"))
+        #expect(left.count == 1)
+        #expect(left.first?.contains("CFRunLoopWakeUp(loop.getCFRunLoop())") == true)
     }
 
     @Test func `methods of the main actor are called there`() throws {
