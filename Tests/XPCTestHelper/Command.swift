@@ -9,6 +9,12 @@ package struct Command: Codable, Sendable {
         case process
         /// Send a number of messages to the session, and then reply.
         case push
+        /// Reply, and then send a number of messages to the session.
+        case replyAndPush
+        /// Note the text.
+        case note
+        /// Reply with the number of texts that were noted, and whether they are numbers in order.
+        case notes
         /// Keep the message, and never reply.
         case keep
         /// Return without a reply.

@@ -6,6 +6,7 @@ import XPC
 /// The service of the tests, in a process of its own.
 final class Service: Sendable {
     private let ended = Shared(0)
+    private let notes = Shared<[Int?]>([])
     private let kept = Shared<[XPCReceivedMessage]>([])
 
     func accept(_ request: XPCListener.IncomingSessionRequest) -> XPCListener.IncomingSessionRequest.Decision {
@@ -24,6 +25,16 @@ final class Service: Sendable {
             case .push:
                 for number in 0..<command.count { try? session.send(Report(text: "\(number)")) }
                 return Report(text: "pushed")
+            case .replyAndPush:
+                message.reply(Report(text: "replied"))
+                for number in 0..<command.count { try? session.send(Report(text: "\(number)")) }
+                return nil
+            case .note:
+                service.notes.withLock { $0.append(Int(command.text)) }
+                return nil
+            case .notes:
+                let notes = service.notes.withLock { $0 }
+                return Report(text: "\(notes.count) \(notes == Array(0..<notes.count) ? "" : "not ")in order")
             case .keep:
                 service.kept.withLock { $0.append(message) }
                 return nil

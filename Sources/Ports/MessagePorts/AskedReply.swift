@@ -24,4 +24,23 @@ package final class AskedReply: Sendable {
         request.pending.outcome.whenSet { outcome in whenDone(outcome.map { MachPort.Message($0) }) }
         self.request = request
     }
+
+    /// Sends the request, and suspends the task while the port has no room.
+    /// - Parameters:
+    ///   - remote: The port.
+    ///   - message: The request. Its own `replyPort` is not sent.
+    ///   - whenDone: Called once, on any thread, perhaps at once. It must not block.
+    /// - Throws: ``PortError`` or `CancellationError`, when the request was not sent.
+    package nonisolated(nonsending) init(
+        of remote: RemoteMessagePort, _ message: MachPort.Message,
+        whenDone: @escaping @Sendable (Result<MachPort.Message, PortError>) -> Void
+    ) async throws {
+        try Fork.check()
+        let channel = remote.sendRight.channel
+        var request = try OpenRequest(to: channel, isForTasks: true)
+        try await channel.send(request.outgoing(message), before: .distantFuture)
+        request.noteSent()
+        request.pending.outcome.whenSet { outcome in whenDone(outcome.map { MachPort.Message($0) }) }
+        self.request = request
+    }
 }

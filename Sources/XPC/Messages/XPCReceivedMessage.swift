@@ -9,20 +9,23 @@ import TypedPorts
 public struct XPCReceivedMessage: Sendable {
     let message: MachPort.Message
     private let replyRight: ReplyRight?
+    /// The session that the message has come by; nil for the reply to a message of this process.
+    private let session: SessionCore?
 
     /// Whether the sender waits for the reply in `sendSync`.
     public let isSync: Bool
 
-    init(_ request: MessagePortRequest) {
+    init(_ request: MessagePortRequest, of session: SessionCore, isSync: Bool) {
         message = request.message
         replyRight = request.replyRight
-        isSync = request.id == SessionMessage.sync.rawValue
+        self.session = session
+        self.isSync = isSync
     }
 
     /// The reply to a message of this process.
     init(reply: MachPort.Message) {
         message = reply
-        replyRight = nil
+        (replyRight, session) = (nil, nil)
         isSync = false
     }
 
@@ -39,10 +42,18 @@ public struct XPCReceivedMessage: Sendable {
     /// when the sender expects no reply. The first reply counts. When the value cannot be encoded, or is too large, the
     /// sender gets an error.
     public func reply<Message: Encodable>(_ value: Message) {
-        guard let replyRight else { return }
+        guard let replyRight, let session else { return }
+        let count = session.state.withLock { $0.sentMessages }
         let reply: MachPort.Message
-        do { reply = try CBORCoder().message(value) } catch { return fail("the reply cannot be encoded: \(error)") }
-        do throws(PortError) { try replyRight.reply(with: reply) } catch { replyRight.noteUnsent(error) }
+        do { reply = try CBORCoder().message(id: count, value) } catch {
+            return fail("the reply cannot be encoded: \(error)")
+        }
+        do throws(PortError) {
+            try replyRight.reply(with: reply)
+            session.state.withLock { $0.noteReplySent() }
+        } catch {
+            replyRight.noteUnsent(error)
+        }
     }
 
     /// Runs `continuation`, which replies, on another queue. The handler returns the result of this method.
@@ -63,7 +74,12 @@ public struct XPCReceivedMessage: Sendable {
 
     /// Sends an error in place of the reply.
     func fail(_ text: String) {
-        guard let replyRight else { return }
-        do throws(PortError) { try replyRight.fail(with: RequestFailure(text)) } catch { replyRight.noteUnsent(error) }
+        guard let replyRight, let session else { return }
+        do throws(PortError) {
+            try replyRight.fail(with: RequestFailure(text))
+            session.state.withLock { $0.noteReplySent() }
+        } catch {
+            replyRight.noteUnsent(error)
+        }
     }
 }

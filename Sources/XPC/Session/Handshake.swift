@@ -4,7 +4,7 @@ import TypedPorts
 /// A client's request for a session.
 struct Hello: Codable {
     /// The layout of the handshake and of the session's messages.
-    static let currentVersion = 1
+    static let currentVersion = 2
 
     var version = currentVersion
     /// Where the client takes the session's messages.

@@ -2,11 +2,13 @@ import Ports
 import TypedPorts
 
 extension XPCSession {
-    /// Sends a dictionary, and wants no reply. Blocks while the other end has no room, at most ten seconds.
-    /// - Throws: `XPCRichError` when the session has ended or the message has no room; `EncodingError`.
+    /// Sends a dictionary, and wants no reply. The call does not wait: while the other end has no room, up to 100,000
+    /// messages of 64 MiB together wait in this process.
+    /// - Throws: `XPCRichError` when the session has ended, or too many messages wait; `EncodingError`.
     public func send(message: XPCDictionary) throws { try send(message.values) }
 
-    /// Sends a dictionary. The handler gets the reply, or the error in its place.
+    /// Sends a dictionary. The handler gets the reply, or the error in its place, after the messages that the other end has
+    /// sent before. The call does not wait.
     @preconcurrency
     public func send(
         message: XPCDictionary, replyHandler: @escaping @Sendable (Result<XPCDictionary, XPCRichError>) -> Void

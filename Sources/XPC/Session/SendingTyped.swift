@@ -3,14 +3,16 @@ import RunLoops
 import TypedPorts
 
 extension XPCSession {
-    /// Sends a value, and wants no reply. Blocks while the other end has no room, at most ten seconds.
-    /// - Throws: `XPCRichError` when the session has ended or the message has no room; `EncodingError`.
+    /// Sends a value, and wants no reply. The call does not wait: while the other end has no room, up to 100,000 messages of
+    /// 64 MiB together wait in this process.
+    /// - Throws: `XPCRichError` when the session has ended, or too many messages wait; `EncodingError`.
     public func send<Message: Encodable>(_ message: Message) throws {
         try core.send(CBORCoder().message(id: SessionMessage.message.rawValue, message))
     }
 
-    /// Sends a value. The handler gets the decoded reply, or the error in its place.
-    /// - Throws: `XPCRichError` when the session has ended; `EncodingError`. Then the handler is not called.
+    /// Sends a value. The handler gets the decoded reply, or the error in its place, after the messages that
+    /// the other end has sent before. The call does not wait.
+    /// - Throws: `XPCRichError` when the session has ended, or too many messages wait for room; `EncodingError`. Then the handler is not called.
     @preconcurrency
     public func send<Message: Encodable, Reply: Decodable>(
         _ message: Message, replyHandler: @escaping @Sendable (Result<Reply, any Error>) -> Void
@@ -18,8 +20,9 @@ extension XPCSession {
         try ask(message, TypedReplyHandler(replyHandler).received)
     }
 
-    /// Sends a value. The handler gets the reply, or the error in its place.
-    /// - Throws: `XPCRichError` when the session has ended; `EncodingError`. Then the handler is not called.
+    /// Sends a value. The handler gets the reply, or the error in its place, after the messages that the other
+    /// end has sent before. The call does not wait.
+    /// - Throws: `XPCRichError` when the session has ended, or too many messages wait for room; `EncodingError`. Then the handler is not called.
     @preconcurrency
     public func send<Message: Encodable>(
         _ message: Message, replyHandler: @escaping @Sendable (Result<XPCReceivedMessage, XPCRichError>) -> Void
@@ -47,9 +50,7 @@ extension XPCSession {
         _ message: some Encodable, _ handler: @escaping @Sendable (Result<XPCReceivedMessage, XPCRichError>) -> Void
     ) throws {
         let message = try CBORCoder().message(id: SessionMessage.message.rawValue, message)
-        try core.ask(message) { [core] outcome in
-            core.perform { handler(outcome.map { XPCReceivedMessage(reply: $0) }) }
-        }
+        try core.ask(message, .handler { outcome in handler(outcome.map { XPCReceivedMessage(reply: $0) }) })
     }
 }
 
@@ -57,7 +58,7 @@ extension SessionCore {
     /// Sends a request, and blocks until its outcome.
     func askAndWait(_ message: MachPort.Message) throws(XPCRichError) -> MachPort.Message {
         let wait = ReplyWait()
-        try ask(message) { wait.end($0) }
+        try ask(message, .thread(wait))
         return try wait.outcome().get()
     }
 }

@@ -11,10 +11,10 @@ import TypedPorts
 final class SessionCore: Sendable {
     /// The other end in texts.
     let peer: String
-    private let state: Lock<SessionState>
+    let state: Lock<SessionState>
 
-    /// The time for room at the other end.
-    private static let sendTime = Duration.seconds(10)
+    /// The time for the handshake's request to be sent.
+    private static let connectTime = Duration.seconds(10)
 
     init(peer: String, _ state: sending SessionState) {
         self.peer = peer
@@ -57,16 +57,13 @@ final class SessionCore: Sendable {
     /// Asks the listener for the session. Blocks until the listener's name is found. Messages may be sent at once. They
     /// wait until the listener has accepted the session.
     func connect(to target: SessionTarget) throws(XPCRichError) {
-        let queue = try begin(.connecting(waiting: []))
+        let queue = try begin(.connecting)
         do {
             let listener = try target.port()
             let port = try makePort(for: listener, on: queue)
             let hello = try AskedReply(
-                of: listener, Hello(session: port.sendRight).message(), before: .now + Self.sendTime
-            ) { [weak self] outcome in
-                // Sending what waits may block.
-                DispatchQueue.global().async { [weak self] in self?.connected(outcome) }
-            }
+                of: listener, Hello(session: port.sendRight).message(), before: .now + Self.connectTime
+            ) { [weak self] outcome in self?.connected(outcome) }
             let rest = state.withLock { state -> AskedReply? in
                 guard case .connecting = state.phase else { return hello }
                 state.hello = hello
@@ -90,12 +87,12 @@ final class SessionCore: Sendable {
             return end(XPCRichError(error), .atOnce)
         }
         watch(remote)
-        while true {
-            let waiting = state.withLock { $0.takeWaiting(for: remote) }
-            if waiting.isEmpty { break }
-            for outgoing in waiting { send(outgoing, to: remote) }
+        let isOpen = state.withLock { state in
+            guard case .connecting = state.phase else { return false }
+            state.phase = .open(remote)
+            return true
         }
-        releaseIfIdle()
+        if isOpen { sendQueued() }
     }
 
     /// Begins the listener's end of a session.
@@ -112,103 +109,14 @@ final class SessionCore: Sendable {
         }
     }
 
-    // MARK: Receiving
-
-    private func received(_ request: MessagePortRequest) {
-        if let refusal = refusal(of: request.message.sender) { return end(refusal, .atOnce) }
-        switch SessionMessage(rawValue: request.id) {
-        case .message, .sync:
-            let message = XPCReceivedMessage(request)
-            guard let handler = state.withLock({ $0.incoming }) else {
-                return message.fail("the session takes no messages")
-            }
-            if let reply = handler(message) { message.reply(reply) }
-        case .end:
-            let reason = request.data.map { String(decoding: $0, as: UTF8.self) } ?? ""
-            end(XPCRichError("\(peer) cancelled the session: \(reason)"), .afterReplies)
-        case .hello, nil:
-            try? request.replyRight?.fail(with: RequestFailure("a session takes no message \(request.id)"))
-        }
-    }
-
-    private func refusal(of sender: MessageSender?) -> XPCRichError? {
+    func refusal(of sender: MessageSender?) -> XPCRichError? {
         state.withLock { $0.requirement }?.refusal(of: sender)
-    }
-
-    // MARK: Sending
-
-    /// Sends a message, now or when the session is connected. Blocks while the other end has no room, at most ten seconds.
-    func send(_ message: MachPort.Message) throws(XPCRichError) {
-        let way = try state.withLock { (state) throws(XPCRichError) in try state.send(message) }
-        guard case .now(let remote) = way else { return }
-        do throws(PortError) {
-            try remote.sendRight.send(message, before: .now + Self.sendTime)
-        } catch {
-            throw XPCRichError(error)
-        }
-    }
-
-    /// Sends a request. The completion is called once, on any thread, perhaps at once, and must not block.
-    func ask(_ message: MachPort.Message, _ completion: @escaping SessionState.Completion) throws(XPCRichError) {
-        let (number, way) = try state.withLock { (state) throws(XPCRichError) in
-            let number = state.ask(completion)
-            do throws(XPCRichError) {
-                return (number, try state.send(message, request: number))
-            } catch {
-                _ = state.takeAsked(number)
-                throw error
-            }
-        }
-        if case .now(let remote) = way { ask(message, number, remote) }
-    }
-
-    private func send(_ outgoing: SessionState.Outgoing, to remote: RemoteMessagePort) {
-        if let number = outgoing.request {
-            guard state.withLock({ $0.isAsked(number) }) else { return }
-            return ask(outgoing.message, number, remote)
-        }
-        do throws(PortError) {
-            try remote.sendRight.send(outgoing.message, before: .now + Self.sendTime)
-        } catch {
-            log.warning("a message to \(peer), sent before the session was accepted, is lost: \(error)")
-        }
-    }
-
-    private func ask(_ message: MachPort.Message, _ number: UInt64, _ remote: RemoteMessagePort) {
-        do throws(PortError) {
-            let reply = try AskedReply(of: remote, message, before: .now + Self.sendTime) { [weak self] outcome in
-                self?.ended(number, outcome.mapError { XPCRichError($0) })
-            }
-            state.withLock { $0.noteSent(number, reply) }
-        } catch {
-            ended(number, .failure(XPCRichError(error)))
-        }
-    }
-
-    private func ended(_ number: UInt64, _ outcome: Result<MachPort.Message, XPCRichError>) {
-        guard let asked = state.withLock({ $0.takeAsked(number) }) else { return }
-        asked.completion(checked(outcome))
-        finishIfPossible()
-        releaseIfIdle()
-    }
-
-    /// A reply counts only from a peer that meets the requirement.
-    private func checked(_ outcome: Result<MachPort.Message, XPCRichError>) -> Result<MachPort.Message, XPCRichError> {
-        if case .success(let reply) = outcome, let refusal = refusal(of: reply.sender) { return .failure(refusal) }
-        return outcome
-    }
-
-    /// Calls a handler on the session's queue.
-    func perform(_ handler: @escaping @Sendable () -> Void) {
-        let queue = state.withLock { $0.queue }
-        // An inactive session has no queue.
-        (queue ?? .global()).async(execute: handler)
     }
 
     // MARK: The end
 
     /// The fate of the requests that wait for replies, when a session ends.
-    private enum Ending {
+    enum Ending {
         /// They end with the session's error.
         case atOnce
         /// As `atOnce`. The cancellation handler is not called, because a call throws the error.
@@ -222,12 +130,18 @@ final class SessionCore: Sendable {
         let remote = state.withLock { state -> RemoteMessagePort? in
             if case .open(let remote) = state.phase { remote } else { nil }
         }
-        if let remote {
-            let message = MachPort.Message(id: SessionMessage.end.rawValue, bytes: reason.utf8)
-            // Without room, the other end learns the end of the port.
-            try? remote.sendRight.send(message, before: .now)
-        }
+        if let remote { sendEnd(reason, to: remote.sendRight) }
         end(XPCRichError("the session with \(peer) was cancelled: \(reason)"), .atOnce)
+    }
+
+    private func sendEnd(_ reason: String, to right: MachPort.SendRight) {
+        let message = MachPort.Message(id: SessionMessage.end.rawValue, bytes: reason.utf8)
+        // Without room, the other end learns the end of the port.
+        if right.carrier != nil {
+            try? right.send(message, until: .distantPast)
+        } else {
+            Task { try? await right.send(message, before: .now + .seconds(1)) }
+        }
     }
 
     /// Nobody refers to a client's session any more. It ends after its last reply.
@@ -240,7 +154,7 @@ final class SessionCore: Sendable {
         if isActive { releaseIfIdle() }
     }
 
-    private func releaseIfIdle() {
+    func releaseIfIdle() {
         if state.withLock({ $0.mayBeReleased }) { cancel(reason: "its last reference is gone") }
     }
 
@@ -268,22 +182,24 @@ final class SessionCore: Sendable {
         queue.asyncAfter(deadline: .now() + .milliseconds(50)) { [weak self] in self?.peerEnded(count) }
     }
 
-    private func end(_ error: XPCRichError, _ ending: Ending) {
-        let (isFirst, failed) = state.withLock { state in
-            let isFirst = state.end(error)
+    func end(_ error: XPCRichError, _ ending: Ending) {
+        let (isFirst, ended) = state.withLock { state in
             if ending == .silently { state.cancellation = nil }
-            return (isFirst, ending == .afterReplies ? [] : state.takeAllAsked())
+            return state.end(error, keepsRequests: ending == .afterReplies)
         }
-        for asked in failed { asked.completion(.failure(error)) }
-        if isFirst || !failed.isEmpty { finishIfPossible() }
+        for request in ended { finish(request) }
+        if isFirst || !ended.isEmpty { finishIfPossible() }
     }
 
-    private func finishIfPossible() {
+    func finishIfPossible() {
         guard let remains = state.withLock({ $0.finish() }) else { return }
         remains.watch?.cancel()
+        remains.sender?.cancel()
         remains.port?.invalidateAtOnce()
-        guard let cancellation = remains.cancellation else { return }
         // A session that was cancelled before it was activated has no queue.
-        (remains.queue ?? .global()).async { cancellation(remains.error) }
+        (remains.queue ?? .global()).async {
+            self.handleArrivals()
+            remains.cancellation?(remains.error)
+        }
     }
 }

@@ -6,32 +6,30 @@ import RunLoops
 struct SessionState {
     typealias IncomingHandler = @Sendable (XPCReceivedMessage) -> (any Encodable)?
     typealias CancellationHandler = @Sendable (XPCRichError) -> Void
-    typealias Completion = @Sendable (Result<MachPort.Message, XPCRichError>) -> Void
+    typealias Outcome = Result<MachPort.Message, XPCRichError>
 
     enum Phase {
         case inactive
-        /// The listener has not replied yet. The messages wait in their order.
-        case connecting(waiting: [Outgoing])
+        /// The listener has not replied yet. Messages wait in the outbox.
+        case connecting
         case open(RemoteMessagePort)
         case ended(XPCRichError)
     }
 
-    /// A message that waits for the connection.
-    struct Outgoing {
-        let message: MachPort.Message
-        /// The number of a request in ``asked``; nil for a message without a reply.
-        let request: UInt64?
+    /// The asker of a request.
+    enum Asker {
+        /// A thread, which gets the outcome at once.
+        case thread(ReplyWait)
+        /// A handler, which is called on the session's queue.
+        case handler(@Sendable (Outcome) -> Void)
     }
 
     /// A request that waits for its reply.
     struct Asked {
-        let completion: Completion
+        let asker: Asker
         /// Nil until the request is sent.
         var reply: AskedReply?
     }
-
-    /// The most messages that wait for the connection.
-    static let mostWaiting = 1000
 
     var phase = Phase.inactive
     var incoming: IncomingHandler?
@@ -52,76 +50,135 @@ struct SessionState {
     var handle: XPCSession?
     /// Whether nobody refers to the client's session, which ends after its last reply.
     var isReleased = false
+    /// Sends what is in the outbox; nil when nobody does.
+    var sender: Task<Void, Never>?
+    var outbox = Outbox()
+    /// Whether messages go to the outbox: the session is not open yet, or its sender sends what came before.
+    private(set) var isQueueing = true
+    var arrivals = Arrivals()
     private(set) var isFinished = false
     private var asked: [UInt64: Asked] = [:]
     private var lastRequest: UInt64 = 0
-
-    /// How a message goes on.
-    enum Way {
-        case now(RemoteMessagePort)
-        case later
-    }
+    /// The messages and the replies that this end has sent. Both counts overflow.
+    private(set) var sentMessages: UInt32 = 0
+    private var sentReplies: UInt32 = 0
 
     // MARK: Sending
 
-    /// Decides about a message. Until the session is open, messages wait here.
-    mutating func send(_ message: MachPort.Message, request: UInt64? = nil) throws(XPCRichError) -> Way {
+    /// Decides about a message, and counts it.
+    /// - Returns: The port to send the message to, at once; nil when the message waits in the outbox.
+    mutating func send(_ message: inout MachPort.Message, request: UInt64? = nil) throws(XPCRichError)
+        -> RemoteMessagePort?
+    {
         switch phase {
         case .inactive: throw XPCRichError("the session is inactive: activate it before messages are sent")
         case .ended(let error): throw error
-        case .open(let remote): return .now(remote)
-        case .connecting(var waiting):
-            guard waiting.count < Self.mostWaiting else {
-                throw XPCRichError("\(waiting.count) messages wait for the session's listener already", canRetry: true)
-            }
-            waiting.append(Outgoing(message: message, request: request))
-            phase = .connecting(waiting: waiting)
-            return .later
+        case .connecting, .open: break
         }
+        SessionMessage.setReplies(sentReplies, of: &message)
+        if case .open(let remote) = phase, !isQueueing {
+            sentMessages &+= 1
+            return remote
+        }
+        try queue(message, request)
+        sentMessages &+= 1
+        return nil
     }
 
-    /// Takes the messages that wait. When none does, the session is open.
-    mutating func takeWaiting(for remote: RemoteMessagePort) -> [Outgoing] {
-        guard case .connecting(let waiting) = phase else { return [] }
-        phase = waiting.isEmpty ? .open(remote) : .connecting(waiting: [])
-        return waiting
+    /// Puts a message in the outbox, which the other end had no room for.
+    mutating func queue(_ message: MachPort.Message, _ request: UInt64?) throws(XPCRichError) {
+        if case .ended(let error) = phase { throw error }
+        guard outbox.append(Outbox.Entry(message: message, request: request)) else {
+            throw XPCRichError(
+                "\(outbox.count) messages wait for room at the other end of the session: send fewer, or wait for replies",
+                canRetry: true)
+        }
+        isQueueing = true
     }
+
+    /// A message that was counted cannot be sent. Another one takes its place, so that the other end does not wait for it.
+    mutating func replaceUnsent() {
+        guard case .open = phase else { return }
+        outbox.add(Outbox.Entry(message: MachPort.Message(id: SessionMessage.gap.rawValue), request: nil))
+        isQueueing = true
+    }
+
+    /// The port to send the outbox's messages to; nil when there are none, or a task sends them already.
+    var portToStartSending: RemoteMessagePort? {
+        guard case .open(let remote) = phase, isQueueing, sender == nil else { return nil }
+        return remote
+    }
+
+    /// Takes the next message to send. When there is none, further messages need not wait.
+    mutating func takeQueued() -> Outbox.Entry? {
+        guard case .open = phase else { return nil }
+        if let entry = outbox.takeFirst() { return entry }
+        (isQueueing, sender) = (false, nil)
+        return nil
+    }
+
+    mutating func noteReplySent() { sentReplies &+= 1 }
+
+    // MARK: Receiving
+
+    /// The next item for the session's handlers.
+    mutating func takeArrival() -> Arrivals.Item? { arrivals.next(openRequests: asked.count) }
 
     // MARK: Requests
 
     /// Adds a request, and returns its number.
-    mutating func ask(_ completion: @escaping Completion) -> UInt64 {
+    mutating func ask(_ asker: Asker) -> UInt64 {
         lastRequest += 1
-        asked[lastRequest] = Asked(completion: completion)
+        asked[lastRequest] = Asked(asker: asker)
         return lastRequest
     }
 
     /// Notes that a request was sent, unless it has ended already.
     mutating func noteSent(_ number: UInt64, _ reply: AskedReply) { asked[number]?.reply = reply }
 
-    func isAsked(_ number: UInt64) -> Bool { asked[number] != nil }
+    /// Forgets a request that was not sent.
+    mutating func forget(_ number: UInt64) { asked[number] = nil }
 
-    /// Removes a request that has its outcome.
-    mutating func takeAsked(_ number: UInt64) -> Asked? { asked.removeValue(forKey: number) }
+    /// A request that has ended.
+    struct EndedRequest {
+        let asked: Asked
+        let outcome: Outcome
+        /// Whether something waits for the session's queue.
+        let hasArrivals: Bool
+    }
+
+    /// Ends a request: its handler waits for the session's queue.
+    /// - Returns: Nil when the request has ended already.
+    mutating func end(_ number: UInt64, _ outcome: Outcome) -> EndedRequest? {
+        guard let asked = asked.removeValue(forKey: number) else { return nil }
+        if case .handler(let handler) = asked.asker {
+            // A reply's id is the number of messages before it.
+            arrivals.add(after: try? outcome.get().id) { handler(outcome) }
+        }
+        arrivals.noteReply()
+        return EndedRequest(asked: asked, outcome: outcome, hasArrivals: !arrivals.isEmpty)
+    }
 
     /// Whether a session that nobody refers to has nothing left to do.
     var mayBeReleased: Bool {
-        if case .open = phase { isReleased && asked.isEmpty } else { false }
+        if case .open = phase { isReleased && asked.isEmpty && !isQueueing } else { false }
     }
 
     // MARK: The end
 
     /// Ends the session. Only the first error counts.
-    /// - Returns: False when the session had ended before.
-    mutating func end(_ error: XPCRichError) -> Bool {
-        if case .ended = phase { return false }
+    /// - Parameter keepsRequests: Whether requests that were sent wait for their replies.
+    /// - Returns: Whether the session had not ended before, and the requests that end with it.
+    mutating func end(_ error: XPCRichError, keepsRequests: Bool) -> (isFirst: Bool, requests: [EndedRequest]) {
+        var numbers = asked.keys.sorted()
+        if keepsRequests {
+            let unsent = Set(outbox.requests)
+            numbers.removeAll { !unsent.contains($0) }
+        }
+        let ended = numbers.compactMap { end($0, .failure(error)) }
+        if case .ended = phase { return (false, ended) }
         phase = .ended(error)
-        return true
-    }
-
-    mutating func takeAllAsked() -> [Asked] {
-        defer { asked = [:] }
-        return asked.sorted { $0.key < $1.key }.map(\.value)
+        return (true, ended)
     }
 
     /// The parts of an ended session whose requests all have their outcomes: once.
@@ -130,6 +187,7 @@ struct SessionState {
         let queue: DispatchQueue?
         let port: LocalMessagePort?
         let watch: InvalidationWatch?
+        let sender: Task<Void, Never>?
         let cancellation: CancellationHandler?
         /// Released after the lock.
         let others: [(any Sendable)?]
@@ -138,12 +196,14 @@ struct SessionState {
     mutating func finish() -> Remains? {
         guard case .ended(let error) = phase, asked.isEmpty, !isFinished else { return nil }
         isFinished = true
+        arrivals.isOver = true
         defer {
-            (port, watch, hello, itself, handle) = (nil, nil, nil, nil, nil)
+            outbox = Outbox()
+            (port, watch, sender, hello, itself, handle) = (nil, nil, nil, nil, nil, nil)
             (incoming, cancellation) = (nil, nil)
         }
         return Remains(
-            error: error, queue: queue, port: port, watch: watch, cancellation: cancellation,
-            others: [hello, itself, handle, incoming])
+            error: error, queue: queue, port: port, watch: watch, sender: sender, cancellation: cancellation,
+            others: [hello, itself, handle, incoming, outbox])
     }
 }

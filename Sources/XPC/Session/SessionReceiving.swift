@@ -1,0 +1,51 @@
+import Ports
+import RunLoops
+
+// What comes from the other end.
+
+extension SessionCore {
+    /// Takes a message. Called on the session's queue.
+    func received(_ request: MessagePortRequest) {
+        let message = request.message
+        if let refusal = refusal(of: message.sender) { return end(refusal, .atOnce) }
+        guard let kind = SessionMessage(rawValue: request.id), kind != .hello else {
+            try? request.replyRight?.fail(with: RequestFailure("a session takes no message \(request.id)"))
+            return
+        }
+        let replies = kind.replies(of: message)
+        state.withLock { $0.arrivals.add(request, kind, after: replies) }
+        handleArrivals()
+    }
+
+    /// Calls the handlers of all that has come and need not wait. Called on the session's queue.
+    func handleArrivals() {
+        while let item = state.withLock({ $0.takeArrival() }) {
+            switch item {
+            case .outcome(let handler): handler()
+            case .message(let request, let kind): handle(request, kind)
+            }
+        }
+    }
+
+    private func handle(_ request: MessagePortRequest, _ kind: SessionMessage) {
+        switch kind {
+        case .message, .sync, .laterMessage, .laterSync:
+            let message = XPCReceivedMessage(request, of: self, isSync: kind.isSync)
+            guard let handler = state.withLock({ $0.incoming }) else {
+                return message.fail("the session takes no messages")
+            }
+            if let reply = handler(message) { message.reply(reply) }
+        case .end:
+            let reason = request.data.map { String(decoding: $0, as: UTF8.self) } ?? ""
+            end(XPCRichError("\(peer) cancelled the session: \(reason)"), .afterReplies)
+        case .hello, .gap: break
+        }
+    }
+
+    /// Calls a handler on the session's queue.
+    func perform(_ handler: @escaping @Sendable () -> Void) {
+        let queue = state.withLock { $0.queue }
+        // An inactive session has no queue.
+        (queue ?? .global()).async(execute: handler)
+    }
+}

@@ -1,0 +1,123 @@
+import Ports
+import RunLoops
+
+// What goes to the other end. No call waits for room: messages wait in the outbox.
+
+extension SessionCore {
+    /// Sends a message, now or later.
+    func send(_ message: MachPort.Message) throws(XPCRichError) {
+        var message = message
+        let remote = try state.withLock { (state) throws(XPCRichError) in try state.send(&message) }
+        guard let remote else { return sendQueued() }
+        do throws(PortError) {
+            if remote.sendRight.carrier != nil { return try remote.sendRight.send(message, until: .distantPast) }
+        } catch {
+            guard case .sendTimedOut = error else {
+                replaceUnsent()
+                throw XPCRichError(error)
+            }
+        }
+        try queue(message, nil)
+    }
+
+    /// Sends a request, now or later. Its asker gets one outcome, perhaps at once.
+    func ask(_ message: MachPort.Message, _ asker: SessionState.Asker) throws(XPCRichError) {
+        var message = message
+        let (number, remote) = try state.withLock { (state) throws(XPCRichError) in
+            let number = state.ask(asker)
+            do throws(XPCRichError) {
+                return (number, try state.send(&message, request: number))
+            } catch {
+                state.forget(number)
+                throw error
+            }
+        }
+        guard let remote else { return sendQueued() }
+        do throws(PortError) {
+            if remote.sendRight.carrier != nil {
+                let reply = try AskedReply(of: remote, message, before: .distantPast, whenDone: outcomeHandler(number))
+                state.withLock { $0.noteSent(number, reply) }
+                return
+            }
+        } catch {
+            guard case .sendTimedOut = error else {
+                replaceUnsent()
+                return ended(number, .failure(XPCRichError(error)))
+            }
+        }
+        do throws(XPCRichError) { try queue(message, number) } catch { ended(number, .failure(error)) }
+    }
+
+    private func queue(_ message: MachPort.Message, _ request: UInt64?) throws(XPCRichError) {
+        do throws(XPCRichError) {
+            try state.withLock { (state) throws(XPCRichError) in try state.queue(message, request) }
+        } catch {
+            replaceUnsent()
+            throw error
+        }
+        sendQueued()
+    }
+
+    private func replaceUnsent() {
+        state.withLock { $0.replaceUnsent() }
+        sendQueued()
+    }
+
+    // MARK: The outbox
+
+    /// Starts the task that sends what is in the outbox, unless there is one.
+    func sendQueued() {
+        state.withLock { state in
+            guard let remote = state.portToStartSending else { return }
+            state.sender = Task { await self.sendQueued(to: remote) }
+        }
+    }
+
+    private func sendQueued(to remote: RemoteMessagePort) async {
+        while let entry = state.withLock({ $0.takeQueued() }) {
+            do {
+                try await send(entry, to: remote)
+            } catch {
+                if Task.isCancelled { return }
+                if let number = entry.request { ended(number, .failure(XPCRichError(error))) }
+                // The session ends when the other end's port has ended.
+                guard remote.isValid else { continue }
+                log.warning("a message to \(peer) cannot be sent: \(error)")
+                state.withLock { $0.replaceUnsent() }
+            }
+        }
+        releaseIfIdle()
+    }
+
+    private func send(_ entry: Outbox.Entry, to remote: RemoteMessagePort) async throws {
+        guard let number = entry.request else { return try await remote.sendRight.send(entry.message) }
+        let reply = try await AskedReply(of: remote, entry.message, whenDone: outcomeHandler(number))
+        state.withLock { $0.noteSent(number, reply) }
+    }
+
+    // MARK: Replies
+
+    private func outcomeHandler(_ number: UInt64) -> @Sendable (Result<MachPort.Message, PortError>) -> Void {
+        { [weak self] outcome in self?.ended(number, outcome.mapError { XPCRichError($0) }) }
+    }
+
+    private func ended(_ number: UInt64, _ outcome: SessionState.Outcome) {
+        let outcome = checked(outcome)
+        guard let ended = state.withLock({ $0.end(number, outcome) }) else { return }
+        finish(ended)
+        finishIfPossible()
+        releaseIfIdle()
+    }
+
+    /// Brings the outcome of a request to its asker.
+    func finish(_ request: SessionState.EndedRequest) {
+        if case .thread(let wait) = request.asked.asker { wait.end(request.outcome) }
+        if request.hasArrivals { perform { self.handleArrivals() } }
+    }
+
+    /// A reply counts only from a peer that meets the requirement.
+    private func checked(_ outcome: SessionState.Outcome) -> SessionState.Outcome {
+        if case .success(let reply) = outcome, let refusal = refusal(of: reply.sender) { return .failure(refusal) }
+        return outcome
+    }
+}
