@@ -7,18 +7,23 @@ import XPC
 @main enum XPCTestHelper {
     static func main() {
         // The process ends also when its test does not end it.
-        alarm(150)
+        alarm(Scale.isLong ? 7200 : 150)
         switch CommandLine.arguments.dropFirst().first {
         case "serve": serve()
+        case "serve-signed":
+            XPCPeerRequirement.replaceSignatures(with: .user(geteuid()))
+            serve(requirement: .isFromSameTeam(andMatchesSigningIdentifier: "com.example.app"))
         case "connect": connect()
-        default: fail("usage: XPCTestHelper serve | connect")
+        case "load": load()
+        default: fail("usage: XPCTestHelper serve | serve-signed | connect | load SEED SECONDS")
         }
     }
 
-    private static func serve() -> Never {
+    private static func serve(requirement: XPCPeerRequirement = .user(geteuid())) -> Never {
         let service = Service()
         do {
-            _ = try XPCListener(service: "service", incomingSessionHandler: { service.accept($0) })
+            _ = try XPCListener(
+                service: "service", requirement: requirement, incomingSessionHandler: { service.accept($0) })
         } catch {
             fail("\(error)")
         }
@@ -31,6 +36,21 @@ import XPC
             let session = try XPCSession(machService: "service")
             try session.send(Report(text: "\(getpid())"))
             withExtendedLifetime(session) { dispatchMain() }
+        } catch {
+            fail("\(error)")
+        }
+    }
+
+    /// Asks the service until the time is over, and tells the test what has come of it.
+    private static func load() -> Never {
+        let words = CommandLine.arguments.dropFirst(2).compactMap { UInt64($0) }
+        guard words.count == 2 else { fail("usage: XPCTestHelper load SEED SECONDS") }
+        do {
+            let result = Load.run(seed: words[0], for: .seconds(Int64(clamping: words[1])))
+            let session = try XPCSession(machService: "results")
+            let _: XPCReceivedMessage = try session.sendSync(result)
+            session.cancel(reason: "done")
+            exit(0)
         } catch {
             fail("\(error)")
         }

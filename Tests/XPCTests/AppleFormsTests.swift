@@ -108,4 +108,185 @@ import XPC
         #expect(texts.withLock { $0 } == Array(repeating: "7", count: sessions.count))
         for session in sessions { session.cancel(reason: "done") }
     }
+
+    // MARK: Handlers with names and with types of their own
+
+    private final class Service: Sendable {
+        let calls = Shared<[String]>([])
+
+        func accept(_ request: XPCListener.IncomingSessionRequest) -> XPCListener.IncomingSessionRequest.Decision {
+            calls.withLock { $0.append("accept") }
+            return request.accept(incomingMessageHandler: perform(with:))
+        }
+
+        func perform(with message: XPCReceivedMessage) -> Encodable? {
+            guard let question = try? message.decode(as: Question.self) else { return nil }
+            return Answer(text: "method \(question.number)")
+        }
+    }
+
+    @Test func `methods are handlers`() throws {
+        let service = Service()
+        let listener = try XPCListener(service: name, incomingSessionHandler: service.accept)
+        #expect(try ask(listener) == "method 3")
+        #expect(service.calls.withLock { $0 } == ["accept"])
+    }
+
+    @Test func `handlers with a reply of one type are inferred`() throws {
+        let listener = try XPCListener(
+            service: name, targetQueue: nil, options: [], requirement: .user(geteuid()),
+            incomingSessionHandler: { request in
+                request.accept(
+                    incomingMessageHandler: { (question: Question) -> Answer? in Answer(text: "\(question.number)") },
+                    cancellationHandler: nil)
+            })
+        #expect(try ask(listener) == "3")
+        let next = try XPCListener(service: name) { request in
+            let (decision, _) = request.accept(
+                incomingMessageHandler: { (question: Question) -> Answer in Answer(text: "next \(question.number)") },
+                cancellationHandler: nil)
+            return decision
+        }
+        #expect(try ask(next) == "next 3")
+    }
+
+    @Test func `a handler of received messages that returns nothing is inferred`() throws {
+        let listener = try XPCListener(service: name, targetQueue: .global()) { request in
+            request.accept { (message: XPCReceivedMessage) in
+                if let question = try? message.decode(as: Question.self) {
+                    message.reply(Answer(text: "\(question.number) by hand"))
+                }
+                return nil
+            }
+        }
+        #expect(try ask(listener) == "3 by hand")
+    }
+
+    /// Replies itself, and returns the reply, too.
+    private struct TwoReplies: XPCPeerHandler {
+        typealias Input = XPCDictionary
+        typealias Output = XPCDictionary
+        let session: XPCSession
+
+        func handleIncomingRequest(_ request: XPCDictionary) -> XPCDictionary? {
+            var reply = XPCDictionary()
+            let command: String? = request["command"]
+            reply["command"] = command
+            reply["count"] = request["count", as: Int64.self, default: 7]
+            request.reply(reply)
+            try? session.send(message: ["kind": "ready"])
+            return ["command": "second"]
+        }
+
+        func handleCancellation(error: XPCRichError) {}
+    }
+
+    @Test func `a peer handler with the types of dictionaries replies, and sends by its session`() throws {
+        let listener = try XPCListener(service: name) { request in
+            request.accept { (session: XPCSession) in
+                session.setTargetQueue(.global())
+                return TwoReplies(session: session)
+            }
+        }
+        let kinds = Shared<[String?]>([])
+        let session = try XPCSession(machService: name) { (message: XPCDictionary) -> XPCDictionary? in
+            kinds.withLock { $0.append(message["kind"]) }
+            return nil
+        }
+        let reply = try session.sendSync(message: ["command": "begin"])
+        #expect(reply["command"] == "begin")
+        #expect(reply["count"] == 7)
+        #expect(waitUntil { kinds.withLock { $0 } == ["ready"] })
+        session.cancel(reason: "done")
+        listener.cancel()
+    }
+
+    // MARK: Sessions
+
+    @Test func `a closure behind the options is the cancellation handler, and the rest is set before the activation`()
+        throws
+    {
+        let listener = try XPCListener(service: name) { request in
+            request.accept { (question: Question) in Answer(text: "\(question.number)") }
+        }
+        let (reasons, ended) = (Shared<[String]>([]), Latch())
+        let session = try XPCSession(xpcService: name, options: .inactive) { error in
+            reasons.withLock { $0.append(error.localizedDescription) }
+            ended.open()
+        }
+        session.setPeerRequirement(.user(geteuid()))
+        session.setTargetQueue(handlerQueue("set"))
+        try session.activate()
+        let answer = try session.sendSync(Question(number: 4)) as Answer
+        #expect(answer.text == "4")
+        session.cancel(reason: "done")
+        #expect(ended.wait(until: .patience))
+        #expect(reasons.withLock { $0.count } == 1)
+        listener.cancel()
+    }
+
+    @Test func `an accepted session cannot send before the listener has returned its decision, and can then`() throws {
+        let (sessions, errors) = (Shared<[XPCSession]>([]), Shared(0))
+        let listener = try XPCListener(service: name) { request in
+            let (decision, session) = request.accept { (question: Question) -> (any Encodable)? in
+                Answer(text: "\(question.number)")
+            }
+            do { try session.send(Question(number: 0)) } catch is XPCRichError { errors.withLock { $0 += 1 } } catch {}
+            sessions.withLock { $0.append(session) }
+            return decision
+        }
+        let numbers = Shared<[Int]>([])
+        let session = try XPCSession(machService: name) { (question: Question) -> (any Encodable)? in
+            numbers.withLock { $0.append(question.number) }
+            return nil
+        }
+        let _: Answer = try session.sendSync(Question(number: 1))
+        try sessions.withLock { $0 }.first?.send(Question(number: 2))
+        #expect(waitUntil { numbers.withLock { $0 } == [2] })
+        #expect(errors.withLock { $0 } == 1)
+        session.cancel(reason: "done")
+        listener.cancel()
+    }
+
+    @Test func `a file's own form of sending in tasks gets the reply`() async throws {
+        let listener = try XPCListener(service: name) { request in
+            request.accept { (question: Question) in Answer(text: "\(question.number)") }
+        }
+        let session = try XPCSession(machService: name)
+        let answer: Answer = try await session.send(Question(number: 5))
+        #expect(answer.text == "5")
+        session.cancel(reason: "done")
+        listener.cancel()
+    }
+
+    @Test func `all handlers of a listener and its sessions run on the target queue`() throws {
+        let queue = handlerQueue("all")
+        let (replied, ended, peerEnded) = (Latch(), Latch(), Latch())
+        let listener = try XPCListener(service: name, targetQueue: queue) { request in
+            dispatchPrecondition(condition: .onQueue(queue))
+            return request.accept(
+                incomingMessageHandler: { (question: Question) in
+                    dispatchPrecondition(condition: .onQueue(queue))
+                    return Answer(text: "\(question.number)")
+                },
+                cancellationHandler: { _ in
+                    dispatchPrecondition(condition: .onQueue(queue))
+                    peerEnded.open()
+                })
+        }
+        let session = try XPCSession(
+            machService: name, targetQueue: queue,
+            cancellationHandler: { _ in
+                dispatchPrecondition(condition: .onQueue(queue))
+                ended.open()
+            })
+        try session.send(Question(number: 1)) { (_: Result<Answer, any Error>) in
+            dispatchPrecondition(condition: .onQueue(queue))
+            replied.open()
+        }
+        #expect(replied.wait(until: .patience))
+        session.cancel(reason: "done")
+        #expect(ended.wait(until: .patience) && peerEnded.wait(until: .patience))
+        listener.cancel()
+    }
 }

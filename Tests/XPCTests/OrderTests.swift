@@ -20,7 +20,7 @@ import XPCTestHelper
         return child
     }
 
-    /// What the handlers of a session were called with.
+    /// The texts that the handlers of a session were called with.
     private final class Story: Sendable {
         private let texts = Shared<[String]>([])
         var all: [String] { texts.withLock { $0 } }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import XPC
 
-/// What waits at one end of a session.
+/// The messages that wait at one end of a session.
 struct OutboxTests {
     private func entry(_ size: Int, request: UInt64? = nil) -> Outbox.Entry {
         Outbox.Entry(message: MachPort.Message(bytes: [UInt8](repeating: 0, count: size)), request: request)

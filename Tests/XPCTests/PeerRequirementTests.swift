@@ -2,6 +2,7 @@ import Glibc
 import OwnThread
 import TestSupport
 import Testing
+import XPCTestHelper
 
 @testable import XPC
 
@@ -12,7 +13,8 @@ import Testing
     private static let unmet: [XPCPeerRequirement] = [
         .isFromSameTeam(), .isFromSameTeam(andMatchesSigningIdentifier: "app"), .isPlatformCode(),
         .hasEntitlement("a"), .entitlement("a", matches: true), .entitlement("a", matches: 1),
-        .entitlement("a", matches: "b"), .user(geteuid() + 1), .group(getegid() + 1),
+        .entitlement("a", matches: "b"), .init(lightweightCodeRequirements: ["team-identifier": "a"]),
+        .user(geteuid() + 1), .group(getegid() + 1),
     ]
 
     private func echo(_ request: XPCListener.IncomingSessionRequest) -> XPCListener.IncomingSessionRequest.Decision {
@@ -60,5 +62,16 @@ import Testing
             #expect(ends.wait()?.description.contains("requirement") == true)
         }
         listener.cancel()
+    }
+
+    @Test func `a program decides what stands for signatures`() throws {
+        let service = Child(
+            [Child.folder + "/XPCTestHelper", "serve-signed"], environment: ["PORTS_DIRECTORY": names.folder.path])
+        _ = try names.runtime.nameServer.waitForPort(forName: "service", before: .patience)
+        let session = try names.session()
+        let report: Report = try session.sendSync(Command(.echo, "same user"))
+        #expect(report.text == "same user")
+        session.cancel(reason: "done")
+        #expect(service.isRunning)
     }
 }

@@ -45,6 +45,12 @@ extension XPCArray {
         set { set(newValue.map { .descriptor($0) }, at: index) }
     }
 
+    /// The value at an index as a UUID; nil when it is none. `UUID(uuid:)` and `uuid` of Foundation convert.
+    public subscript(index: Int) -> UUIDBytes? {
+        get { value(at: index)?.uuid }
+        set { set(newValue.map { XPCValue(uuid: $0) }, at: index) }
+    }
+
     // MARK: Numbers
 
     /// The number at an index as a signed integer; nil when it is none, or does not fit. A new number must fit in an Int64.
@@ -79,6 +85,12 @@ extension XPCArray {
     /// The value at an index as a Boolean value; nil when it is none.
     public subscript(index: Int, as type: Bool.Type) -> Bool? { value(at: index)?.bool }
 
+    /// The value at an index as the endpoint of a listener; nil when it is none.
+    public subscript(index: Int, as type: XPCEndpoint.Type) -> XPCEndpoint? { value(at: index)?.endpoint }
+
+    /// The value at an index as a UUID; nil when it is none.
+    public subscript(index: Int, as type: UUIDBytes.Type) -> UUIDBytes? { value(at: index)?.uuid }
+
     /// The number at an index as an integer; nil when it is none, or does not fit.
     public subscript<Number: BinaryInteger>(index: Int, as type: Number.Type) -> Number? {
         value(at: index)?.integer(type)
@@ -108,4 +120,19 @@ extension XPCArray {
     public subscript<Number: BinaryFloatingPoint>(
         index: Int, as type: Number.Type = Number.self, default defaultValue: @autoclosure () -> Number
     ) -> Number { value(at: index)?.floating(type) ?? defaultValue() }
+
+    /// The value at an index as an array, else the default.
+    public subscript(
+        index: Int, as type: XPCArray.Type = XPCArray.self, default defaultValue: @autoclosure () -> XPCArray
+    ) -> XPCArray { value(at: index)?.array ?? defaultValue() }
+
+    /// The value at an index as a UUID, else the default.
+    public subscript(
+        index: Int, as type: UUIDBytes.Type = UUIDBytes.self, default defaultValue: @autoclosure () -> UUIDBytes
+    ) -> UUIDBytes { value(at: index)?.uuid ?? defaultValue() }
+
+    /// The value at an index as the endpoint of a listener, else the default.
+    public subscript(
+        index: Int, as type: XPCEndpoint.Type = XPCEndpoint.self, default defaultValue: @autoclosure () -> XPCEndpoint
+    ) -> XPCEndpoint { value(at: index)?.endpoint ?? defaultValue() }
 }

@@ -45,6 +45,12 @@ extension XPCDictionary {
         set { values[key] = newValue.map { .descriptor($0) } }
     }
 
+    /// The value of a key as a UUID; nil when it is none. `UUID(uuid:)` and `uuid` of Foundation convert.
+    public subscript(key: String) -> UUIDBytes? {
+        get { values[key]?.uuid }
+        set { values[key] = newValue.map { XPCValue(uuid: $0) } }
+    }
+
     // MARK: Numbers
 
     /// The number of a key as a signed integer; nil when it is none, or does not fit. A new number must fit in an Int64.
@@ -79,6 +85,12 @@ extension XPCDictionary {
     /// The value of a key as a Boolean value; nil when it is none.
     public subscript(key: String, as type: Bool.Type) -> Bool? { values[key]?.bool }
 
+    /// The value of a key as the endpoint of a listener; nil when it is none.
+    public subscript(key: String, as type: XPCEndpoint.Type) -> XPCEndpoint? { values[key]?.endpoint }
+
+    /// The value of a key as a UUID; nil when it is none.
+    public subscript(key: String, as type: UUIDBytes.Type) -> UUIDBytes? { values[key]?.uuid }
+
     /// The number of a key as an integer; nil when it is none, or does not fit.
     public subscript<Number: BinaryInteger>(key: String, as type: Number.Type) -> Number? {
         values[key]?.integer(type)
@@ -108,4 +120,19 @@ extension XPCDictionary {
     public subscript<Number: BinaryFloatingPoint>(
         key: String, as type: Number.Type = Number.self, default defaultValue: @autoclosure () -> Number
     ) -> Number { values[key]?.floating(type) ?? defaultValue() }
+
+    /// The value of a key as an array, else the default.
+    public subscript(
+        key: String, as type: XPCArray.Type = XPCArray.self, default defaultValue: @autoclosure () -> XPCArray
+    ) -> XPCArray { values[key]?.array ?? defaultValue() }
+
+    /// The value of a key as a UUID, else the default.
+    public subscript(
+        key: String, as type: UUIDBytes.Type = UUIDBytes.self, default defaultValue: @autoclosure () -> UUIDBytes
+    ) -> UUIDBytes { values[key]?.uuid ?? defaultValue() }
+
+    /// The value of a key as the endpoint of a listener, else the default.
+    public subscript(
+        key: String, as type: XPCEndpoint.Type = XPCEndpoint.self, default defaultValue: @autoclosure () -> XPCEndpoint
+    ) -> XPCEndpoint { values[key]?.endpoint ?? defaultValue() }
 }

@@ -14,6 +14,9 @@ public struct XPCArray: Sendable, Hashable {
     /// The number of values.
     public var count: Int { values.count }
 
+    /// Appends the values to another array.
+    public func copy(into destination: inout XPCArray) { destination.values += values }
+
     /// Nil past the last index.
     func value(at index: Int) -> XPCValue? { values.indices.contains(index) ? values[index] : nil }
 

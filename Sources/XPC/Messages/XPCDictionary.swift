@@ -37,6 +37,14 @@ public struct XPCDictionary: Sendable {
     /// Removes the value of a key.
     public mutating func removeValue(forKey key: String) { values[key] = nil }
 
+    /// Copies the keys and values into another dictionary, whose own values of these keys are replaced.
+    public func copy(into destination: inout XPCDictionary) { destination.values.merge(values) { $1 } }
+
+    /// Whether the sender of this dictionary meets a requirement; false when it has not come with a message.
+    public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool {
+        origin?.senderSatisfies(requirement) ?? false
+    }
+
     /// Sends a reply to the sender of this dictionary, and does not wait. Nothing happens when the dictionary has not come
     /// with a message, or its sender expects no reply. The first reply counts.
     public func reply(_ reply: XPCDictionary) { origin?.reply(reply.values) }
@@ -51,6 +59,6 @@ extension XPCDictionary: Hashable {
 }
 
 extension XPCDictionary: CustomDebugStringConvertible {
-    /// The keys and values.
-    public var debugDescription: String { "\(values)" }
+    /// The keys and values, in the order of the keys.
+    public var debugDescription: String { values.sortedDescription }
 }

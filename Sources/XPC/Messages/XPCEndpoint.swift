@@ -35,7 +35,7 @@ extension XPCEndpoint: Hashable {
     public func hash(into hasher: inout Hasher) { hasher.combine(try? sendRight()) }
 }
 
-extension XPCEndpoint: CustomStringConvertible {
+extension XPCEndpoint: CustomStringConvertible, CustomDebugStringConvertible {
     /// The listener's port, or the reason why there is none.
     public var description: String {
         switch right {
@@ -43,4 +43,7 @@ extension XPCEndpoint: CustomStringConvertible {
         case .failure(let error): error.description
         }
     }
+
+    /// As ``description``.
+    public var debugDescription: String { description }
 }

@@ -9,23 +9,23 @@ import TypedPorts
 public struct XPCReceivedMessage: Sendable {
     let message: MachPort.Message
     private let replyRight: ReplyRight?
-    /// The session that the message has come by; nil for the reply to a message of this process.
-    private let session: SessionCore?
+    /// The counts of this end of the session; nil for the reply to a message of this process.
+    private let counts: SentCounts?
 
     /// Whether the sender waits for the reply in `sendSync`.
     public let isSync: Bool
 
-    init(_ request: MessagePortRequest, of session: SessionCore, isSync: Bool) {
+    init(_ request: MessagePortRequest, counts: SentCounts, isSync: Bool) {
         message = request.message
         replyRight = request.replyRight
-        self.session = session
+        self.counts = counts
         self.isSync = isSync
     }
 
     /// The reply to a message of this process.
     init(reply: MachPort.Message) {
         message = reply
-        (replyRight, session) = (nil, nil)
+        (replyRight, counts) = (nil, nil)
         isSync = false
     }
 
@@ -42,15 +42,15 @@ public struct XPCReceivedMessage: Sendable {
     /// when the sender expects no reply. The first reply counts. When the value cannot be encoded, or is too large, the
     /// sender gets an error.
     public func reply<Message: Encodable>(_ value: Message) {
-        guard let replyRight, let session else { return }
-        let count = session.state.withLock { $0.sentMessages }
+        guard let replyRight, let counts else { return }
+        let count = counts.messages
         let reply: MachPort.Message
         do { reply = try CBORCoder().message(id: count, value) } catch {
             return fail("the reply cannot be encoded: \(error)")
         }
         do throws(PortError) {
             try replyRight.reply(with: reply)
-            session.state.withLock { $0.noteReplySent() }
+            counts.addReply()
         } catch {
             replyRight.noteUnsent(error)
         }
@@ -67,6 +67,9 @@ public struct XPCReceivedMessage: Sendable {
         return nil
     }
 
+    /// The process that sent the message, in the kernel's words. Not in Apple's module.
+    public var sender: MessageSender? { message.sender }
+
     /// Whether the sender meets a requirement.
     public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool {
         requirement.refusal(of: message.sender) == nil
@@ -74,10 +77,10 @@ public struct XPCReceivedMessage: Sendable {
 
     /// Sends an error in place of the reply.
     func fail(_ text: String) {
-        guard let replyRight, let session else { return }
+        guard let replyRight, let counts else { return }
         do throws(PortError) {
             try replyRight.fail(with: RequestFailure(text))
-            session.state.withLock { $0.noteReplySent() }
+            counts.addReply()
         } catch {
             replyRight.noteUnsent(error)
         }

@@ -1,6 +1,11 @@
 import Ports
 import TypedPorts
 
+/// The bytes of a UUID: Foundation's `uuid_t`.
+public typealias UUIDBytes = (
+    UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8, UInt8
+)
+
 /// A value of a dictionary or an array.
 indirect enum XPCValue: Sendable, Hashable {
     case bool(Bool)
@@ -13,10 +18,13 @@ indirect enum XPCValue: Sendable, Hashable {
     case dictionary([String: XPCValue])
     case descriptor(MessageDescriptor)
     case endpoint(XPCEndpoint)
+    /// The sixteen bytes of a UUID.
+    case uuid([UInt8])
 
     init<Number: SignedInteger>(signed number: Number) { self = .signed(Int64(number)) }
     init<Number: UnsignedInteger>(unsigned number: Number) { self = .unsigned(UInt64(number)) }
     init<Number: BinaryFloatingPoint>(floating number: Number) { self = .floating(Double(number)) }
+    init(uuid: UUIDBytes) { self = .uuid(withUnsafeBytes(of: uuid) { Array($0) }) }
 
     // MARK: Reading
 
@@ -27,6 +35,10 @@ indirect enum XPCValue: Sendable, Hashable {
     var dictionary: XPCDictionary? { if case .dictionary(let value) = self { XPCDictionary(value) } else { nil } }
     var descriptor: MessageDescriptor? { if case .descriptor(let value) = self { value } else { nil } }
     var endpoint: XPCEndpoint? { if case .endpoint(let value) = self { value } else { nil } }
+    var uuid: UUIDBytes? {
+        guard case .uuid(let bytes) = self, bytes.count == MemoryLayout<UUIDBytes>.size else { return nil }
+        return bytes.withUnsafeBytes { $0.loadUnaligned(as: UUIDBytes.self) }
+    }
 
     /// The number, if the type has it exactly.
     func integer<Number: BinaryInteger>(_ type: Number.Type) -> Number? {
@@ -50,9 +62,36 @@ indirect enum XPCValue: Sendable, Hashable {
     }
 }
 
+extension XPCValue: CustomStringConvertible {
+    var description: String {
+        switch self {
+        case .bool(let value): "\(value)"
+        case .signed(let value): "\(value)"
+        case .unsigned(let value): "\(value)"
+        case .floating(let value): "\(value)"
+        case .string(let value): value.debugDescription
+        case .bytes(let value): "\(value.count) bytes"
+        case .array(let value): "\(value)"
+        case .dictionary(let value): value.sortedDescription
+        case .descriptor(let value): "\(value)"
+        case .endpoint(let value): "\(value)"
+        case .uuid(let value):
+            "UUID " + value.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        }
+    }
+}
+
+extension [String: XPCValue] {
+    /// The keys and values in the order of the keys.
+    var sortedDescription: String {
+        let pairs = sorted { $0.key < $1.key }.map { "\($0.key.debugDescription): \($0.value)" }
+        return pairs.isEmpty ? "[:]" : "[" + pairs.joined(separator: ", ") + "]"
+    }
+}
+
 extension XPCValue: Codable {
     private enum Kind: UInt8, Codable {
-        case bool, signed, unsigned, floating, string, bytes, array, dictionary, descriptor, endpoint
+        case bool, signed, unsigned, floating, string, bytes, array, dictionary, descriptor, endpoint, uuid
     }
 
     /// Encodes the kind and the value.
@@ -73,6 +112,7 @@ extension XPCValue: Codable {
         case .dictionary(let value): try add(.dictionary, value)
         case .descriptor(let value): try add(.descriptor, value)
         case .endpoint(let value): try add(.endpoint, value)
+        case .uuid(let value): try add(.uuid, value)
         }
     }
 
@@ -90,6 +130,7 @@ extension XPCValue: Codable {
         case .dictionary: self = .dictionary(try container.decode([String: XPCValue].self))
         case .descriptor: self = .descriptor(try container.decode(MessageDescriptor.self))
         case .endpoint: self = .endpoint(try container.decode(XPCEndpoint.self))
+        case .uuid: self = .uuid(try container.decode([UInt8].self))
         }
     }
 }

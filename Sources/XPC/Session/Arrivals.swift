@@ -3,8 +3,8 @@ import Ports
 /// Puts what has come from the other end in the order in which the other end has sent it.
 ///
 /// Messages come to the session's own port, and replies to the port for all replies of the process. So each overtakes the
-/// other. A reply tells how many messages its sender had sent before it, and a message tells how many replies. What comes too
-/// early waits here for the others.
+/// other. A reply tells how many messages its sender had sent before it, and a message tells how many replies. An
+/// arrival that is too early waits here for the others.
 struct Arrivals {
     /// Something for the session's queue.
     enum Item {

@@ -1,7 +1,7 @@
 import Ports
 import RunLoops
 
-// What comes from the other end.
+// The messages and replies from the other end.
 
 extension SessionCore {
     /// Takes a message. Called on the session's queue.
@@ -30,8 +30,9 @@ extension SessionCore {
     private func handle(_ request: MessagePortRequest, _ kind: SessionMessage) {
         switch kind {
         case .message, .sync, .laterMessage, .laterSync:
-            let message = XPCReceivedMessage(request, of: self, isSync: kind.isSync)
-            guard let handler = state.withLock({ $0.incoming }) else {
+            let (incoming, counts) = state.withLock { ($0.incoming, $0.counts) }
+            let message = XPCReceivedMessage(request, counts: counts, isSync: kind.isSync)
+            guard let handler = incoming else {
                 return message.fail("the session takes no messages")
             }
             if let reply = handler(message) { message.reply(reply) }

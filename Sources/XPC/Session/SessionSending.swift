@@ -1,7 +1,7 @@
 import Ports
 import RunLoops
 
-// What goes to the other end. No call waits for room: messages wait in the outbox.
+// The messages to the other end. No call waits for room: messages wait in the outbox.
 
 extension SessionCore {
     /// Sends a message, now or later.
@@ -102,7 +102,8 @@ extension SessionCore {
     }
 
     private func ended(_ number: UInt64, _ outcome: SessionState.Outcome) {
-        let outcome = checked(outcome)
+        // A reply counts only from a peer that meets the requirement.
+        if case .success(let reply) = outcome, let refusal = refusal(of: reply.sender) { return end(refusal, .atOnce) }
         guard let ended = state.withLock({ $0.end(number, outcome) }) else { return }
         finish(ended)
         finishIfPossible()
@@ -113,11 +114,5 @@ extension SessionCore {
     func finish(_ request: SessionState.EndedRequest) {
         if case .thread(let wait) = request.asked.asker { wait.end(request.outcome) }
         if request.hasArrivals { perform { self.handleArrivals() } }
-    }
-
-    /// A reply counts only from a peer that meets the requirement.
-    private func checked(_ outcome: SessionState.Outcome) -> SessionState.Outcome {
-        if case .success(let reply) = outcome, let refusal = refusal(of: reply.sender) { return .failure(refusal) }
-        return outcome
     }
 }

@@ -59,9 +59,7 @@ struct SessionState {
     private(set) var isFinished = false
     private var asked: [UInt64: Asked] = [:]
     private var lastRequest: UInt64 = 0
-    /// The messages and the replies that this end has sent. Both counts overflow.
-    private(set) var sentMessages: UInt32 = 0
-    private var sentReplies: UInt32 = 0
+    let counts = SentCounts()
 
     // MARK: Sending
 
@@ -75,13 +73,13 @@ struct SessionState {
         case .ended(let error): throw error
         case .connecting, .open: break
         }
-        SessionMessage.setReplies(sentReplies, of: &message)
+        SessionMessage.setReplies(counts.replies, of: &message)
         if case .open(let remote) = phase, !isQueueing {
-            sentMessages &+= 1
+            counts.addMessage()
             return remote
         }
         try queue(message, request)
-        sentMessages &+= 1
+        counts.addMessage()
         return nil
     }
 
@@ -116,8 +114,6 @@ struct SessionState {
         (isQueueing, sender) = (false, nil)
         return nil
     }
-
-    mutating func noteReplySent() { sentReplies &+= 1 }
 
     // MARK: Receiving
 
