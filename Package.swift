@@ -99,7 +99,7 @@ let package = Package(
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .target(name: "DarwinNames"),
-        .target(name: "XPC", dependencies: ["TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
+        .target(name: "XPC", dependencies: ["Activation", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         // No code: where the documentation begins.
         .target(
             name: "SwiftPortsGuide",
@@ -226,7 +226,8 @@ let package = Package(
         .testTarget(
             name: "XPCTests",
             dependencies: [
-                "XPC", "TypedPorts", "Ports", "PortsInspection", "XPCTestHelper", "OwnThread", "TestSupport",
+                "XPC", "Activation", "TypedPorts", "Ports", "PortsInspection", "XPCTestHelper", "OwnThread",
+                "TestSupport",
             ]),
         .testTarget(name: "WordCountTests", dependencies: ["wordcount", "OwnThread", "TestSupport"]),
         .testTarget(

@@ -52,6 +52,7 @@ let package = Package(
                 .product(name: "FoundationPorts", package: "swift-ports"),
                 .product(name: "TypedPorts", package: "swift-ports"),
                 .product(name: "Workers", package: "swift-ports"),
+                .product(name: "XPC", package: "swift-ports"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ] + peerDependencies,

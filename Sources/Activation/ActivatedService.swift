@@ -34,6 +34,9 @@ public final class ActivatedService: Sendable {
         (self.port, self.idleTime, self.activator, self.control) = (port, idleTime, activator, control)
     }
 
+    /// Whether an activator has started this process, and nobody has taken the port.
+    package static var isOffered: Bool { getenv(ServiceMessage.variable) != nil }
+
     /// Takes the port. A process calls this once.
     /// - Parameters:
     ///   - nameServer: Its runtime gets the port.

@@ -17,6 +17,8 @@ package struct Command: Codable, Sendable {
         case notes
         /// Keep the message, and never reply.
         case keep
+        /// Crash.
+        case crash
         /// Return without a reply.
         case drop
         /// Cancel the session.

@@ -117,7 +117,7 @@ package final class Load: Sendable {
 
     package static func run(seed: UInt64, for time: Duration) -> Result {
         let load = Load()
-        // What the library keeps from its first use on is no leak.
+        // The library keeps some memory from its first use on, which is no leak.
         var random = SplitMix64(seed: seed)
         repeat { load.run(&random) } while load.result.withLock { $0.replies < 100 }
         _ = waitUntil { load.isOver }

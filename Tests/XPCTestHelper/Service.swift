@@ -38,6 +38,7 @@ final class Service: Sendable {
             case .keep:
                 service.kept.withLock { $0.append(message) }
                 return nil
+            case .crash: abort()
             case .drop: return nil
             case .cancel:
                 session.cancel(reason: command.text)

@@ -21,7 +21,7 @@ private enum Event: CaseIterable {
     }
 }
 
-/// What has to come of a sequence of events, in the words of the documentation.
+/// The results that a sequence of events must have, in the words of the documentation.
 private struct Expectation: Equatable {
     enum Phase { case inactive, active, ended }
 

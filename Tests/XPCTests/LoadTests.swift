@@ -67,7 +67,7 @@ import XPCTestHelper
         #expect(counts.replies > 0 && counts.sessions > 0)
         #expect((counts.missing, counts.doubles, counts.wrong) == (0, 0, 0))
         #expect(counts.descriptorsAfter <= counts.descriptorsBefore + 8)
-        // What a session or a request would leave would be many times as much.
+        // A leak of each session or request would be many times as much.
         #expect(counts.heapAfter - counts.heapBefore < 2 << 20 + counts.sessions * 16)
         load.wait()
         results.cancel()

@@ -50,4 +50,7 @@ final class Ends: Sendable {
 
     /// Waits for the first call.
     func wait() -> XPCRichError? { first.wait(until: .patience) ? all.first : nil }
+
+    /// Waits for the first call, which is not expected.
+    func wait(for time: Duration) -> XPCRichError? { first.wait(until: .now + time) ? all.first : nil }
 }

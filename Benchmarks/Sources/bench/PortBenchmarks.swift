@@ -27,7 +27,8 @@ enum PortBenchmarks {
             + polledRows(frame, directory) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + fullQueueRows + crowdRows(frame) + memoryRows(frame)
-            + lifeRows(frame, directory) + TypedPeer.rows + PoolPeer.rows + MemoryPeer.rows + hostRows + foundationRows
+            + lifeRows(frame, directory) + TypedPeer.rows + XPCPeer.rows + PoolPeer.rows + MemoryPeer.rows + hostRows
+            + foundationRows
     }
 
     /// Loops that stay awake for the next message.

@@ -55,6 +55,7 @@ final class Child: Sendable {
         case (PortPeer<OurThread>.role, 2):
             try PortPeer<OurThread>.serve(pollingTime: .microseconds(Int(words[1]) ?? 0))
         case (TypedPeer.role, 2): try TypedPeer.serve(words[1])
+        case (XPCPeer.role, 2): try XPCPeer.serve(words[1])
         case (MemoryPeer.role, 2): try MemoryPeer.serve()
         case (RawPeer.role, 3): try RawPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))
         case (PacketPeer.role, 3): try PacketPeer.serve(words[2], RawFrame(overhead: Int(words[1]) ?? 0))

@@ -1,3 +1,4 @@
+import Activation
 import Dispatch
 import Ports
 import RunLoopLocks
@@ -19,6 +20,10 @@ final class ListenerCore: Sendable {
         var phase = Phase.inactive
         var settings: ListenerSettings
         var port: LocalMessagePort?
+        /// Set when an activator has started this process for the listener.
+        var service: ActivatedService?
+        /// The sessions that the listener has accepted, some of which have ended.
+        var sessions: [Weak<SessionCore>] = []
     }
 
     private let handler: SessionHandler
@@ -31,9 +36,19 @@ final class ListenerCore: Sendable {
 
     /// Makes the listener's port, at which requests for sessions wait until the listener is active.
     func makePort(name: String?, _ nameServer: PortNameServer) throws(PortError) -> MachPort.SendRight {
-        let port = try LocalMessagePort(name: name, nameServer: nameServer) { [weak self] in self?.received($0) }
+        let service: ActivatedService? = if let name { try LentPort.service(name, nameServer) } else { nil }
+        let port: LocalMessagePort
+        if let service {
+            port = service.port
+            port.setHandler(ofDelegate: { [weak self] () -> LocalMessagePort.RequestHandler? in
+                guard let self else { return nil }
+                return { self.received($0) }
+            })
+        } else {
+            port = try LocalMessagePort(name: name, nameServer: nameServer) { [weak self] in self?.received($0) }
+        }
         SessionMessage.describe(at: port)
-        state.withLock { $0.port = port }
+        state.withLock { ($0.port, $0.service) = (port, service) }
         return port.sendRight
     }
 
@@ -41,17 +56,20 @@ final class ListenerCore: Sendable {
     func setRequirement(_ requirement: XPCPeerRequirement) { state.withLock { $0.settings.requirement = requirement } }
 
     func activate() throws(XPCRichError) {
-        let (port, target) = try state.withLock { (state) throws(XPCRichError) in
+        let (port, service, target) = try state.withLock { (state) throws(XPCRichError) in
             switch state.phase {
             case .inactive: break
             case .active: throw XPCRichError("the listener is active already")
             case .cancelled: throw XPCRichError("the listener was cancelled")
             }
             state.phase = .active(self)
-            return (state.port, state.settings.targetQueue)
+            return (state.port, state.service, state.settings.targetQueue)
         }
         do throws(PortError) {
+            // Before the first message, which may be the one that the service dies of.
+            if let service { try LentPort.ready(service) }
             try port?.setQueue(DispatchQueue(label: "XPC listener", target: target))
+            if let service { LentPort.endWhenIdle(service) { [weak self] in self?.hasSessions ?? false } }
         } catch {
             cancel()
             throw XPCRichError(error)
@@ -61,12 +79,22 @@ final class ListenerCore: Sendable {
     func cancel() {
         // An active listener may release its last reference here.
         let (port, former) = state.withLock { state in
-            let former = (state.port, state.phase)
-            (state.port, state.phase) = (nil, .cancelled)
+            let former = (state.port, (state.phase, state.service))
+            (state.port, state.service, state.phase) = (nil, nil, .cancelled)
             return former
         }
         port?.invalidateAtOnce()
         withExtendedLifetime(former) {}
+    }
+
+    /// Whether a session that the listener has accepted has not ended.
+    private var hasSessions: Bool { sessions.contains { !$0.hasEnded } }
+
+    private var sessions: [SessionCore] { state.withLock { $0.sessions }.compactMap(\.object) }
+
+    private func add(_ session: SessionCore) {
+        let open = sessions.filter { !$0.hasEnded } + [session]
+        state.withLock { $0.sessions = open.map { Weak($0) } }
     }
 
     // MARK: Requests for sessions
@@ -103,7 +131,11 @@ final class ListenerCore: Sendable {
         switch handler(XPCListener.IncomingSessionRequest(peer: peer, settings)).session {
         case .failure(let error): return Welcome(refusal: error)
         case .success(let session):
-            do { return Welcome(session: try session.accept(hello.session)) } catch {
+            do {
+                let welcome = Welcome(session: try session.accept(hello.session))
+                add(session.core)
+                return welcome
+            } catch {
                 return Welcome(refusal: XPCRichError(error))
             }
         }

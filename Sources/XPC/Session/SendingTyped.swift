@@ -57,9 +57,9 @@ extension XPCSession {
 extension SessionCore {
     /// Sends a request, and blocks until its outcome.
     func askAndWait(_ message: MachPort.Message) throws(XPCRichError) -> MachPort.Message {
-        let wait = ReplyWait()
+        let wait = ThreadWait<SessionState.Outcome>()
         try ask(message, .thread(wait))
-        return try wait.outcome().get()
+        return try wait.value().get()
     }
 }
 

@@ -21,6 +21,8 @@ final class SessionCore: Sendable {
         self.state = Lock(state)
     }
 
+    var hasEnded: Bool { state.withLock { if case .ended = $0.phase { true } else { false } } }
+
     /// Changes what the session was made with.
     func configure(_ change: (inout sending SessionState) -> Void) { state.withLock { change(&$0) } }
 

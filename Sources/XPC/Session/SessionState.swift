@@ -19,7 +19,7 @@ struct SessionState {
     /// The asker of a request.
     enum Asker {
         /// A thread, which gets the outcome at once.
-        case thread(ReplyWait)
+        case thread(ThreadWait<Outcome>)
         /// A handler, which is called on the session's queue.
         case handler(@Sendable (Outcome) -> Void)
     }
