@@ -235,7 +235,7 @@ let package = Package(
             dependencies: [
                 "portctl", "Ports", "PortsInspection", "PortsTestHelper", "ActivationTestHelper", "RunLoops",
                 "FuzzTargets", "OwnThread",
-                "TestSupport", "WorkersTestHelper",
+                "TestSupport", "WorkersTestHelper", "XPCTestHelper",
             ]),
         .testTarget(
             name: "MovingOverTests",

@@ -57,8 +57,8 @@ struct XPCPeer {
     }
 
     /// Waits in a task, each request after the reply to the one before.
-    private func typedTrip() throws -> Double {
-        try microseconds {
+    private func typedTrip() -> Double {
+        microseconds {
             let isOver = DispatchSemaphore(value: 0)
             Task.detached { [client] in
                 do { for _ in 0..<Self.count { _ = try await client.request(Self.point) } } catch { fail(error) }
@@ -74,8 +74,8 @@ struct XPCPeer {
     }
 
     /// The handler of each reply sends the next request.
-    private func handlerTrip() throws -> Double {
-        try microseconds {
+    private func handlerTrip() -> Double {
+        microseconds {
             let isOver = DispatchSemaphore(value: 0)
             Self.ask(session, Self.count, isOver)
             isOver.wait()
@@ -103,13 +103,13 @@ struct XPCPeer {
                     let peer = try peer.value
                     return Contest(
                         .microseconds, ours: { try peer.syncTrip() },
-                        Contestant("typed request", .atMost(1.25)) { try peer.typedTrip() })
+                        Contestant("typed request", .atMost(1.25)) { peer.typedTrip() })
                 },
                 Row(part: part, work: "XPC session, reply handler") {
                     let peer = try peer.value
                     return Contest(
-                        .microseconds, ours: { try peer.handlerTrip() },
-                        Contestant("typed request", .atMost(1.25)) { try peer.typedTrip() })
+                        .microseconds, ours: { peer.handlerTrip() },
+                        Contestant("typed request", .atMost(1.25)) { peer.typedTrip() })
                 },
             ]
         }

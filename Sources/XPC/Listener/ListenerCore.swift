@@ -68,7 +68,8 @@ final class ListenerCore: Sendable {
         do throws(PortError) {
             // Before the first message, which may be the one that the service dies of.
             if let service { try LentPort.ready(service) }
-            try port?.setQueue(DispatchQueue(label: "XPC listener", target: target))
+            let label = ["XPC listener", port?.name].compactMap(\.self).joined(separator: " ")
+            try port?.setQueue(DispatchQueue(label: label, target: target))
             if let service { LentPort.endWhenIdle(service) { [weak self] in self?.hasSessions ?? false } }
         } catch {
             cancel()
