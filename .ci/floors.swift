@@ -27,6 +27,7 @@ let modules: [(name: String, floors: [[String]])] = [
         ]
     ),
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),
+    ("XPC", [[""], ["Messages"], ["Session"], ["Listener"]]),
     ("portctl", [["Terminal"], ["Reports"], ["Drawing", "Options"], ["Commands"], [""]]),
 ]
 

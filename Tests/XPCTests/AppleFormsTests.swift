@@ -248,6 +248,82 @@ import XPC
         listener.cancel()
     }
 
+    @Test func `a listener's handler may activate the session that it accepts, and send`() throws {
+        let errors = Shared(0)
+        let listener = try XPCListener(service: name, options: [.inactive]) { request in
+            let (decision, session) = request.accept { (question: Question) -> (any Encodable)? in
+                Answer(text: "\(question.number)")
+            }
+            do {
+                try session.activate()
+                for number in 0..<100 { try session.send(Question(number: number)) }
+            } catch { errors.withLock { $0 += 1 } }
+            do { try session.activate() } catch is XPCRichError { errors.withLock { $0 += 10 } } catch {}
+            return decision
+        }
+        try listener.activate()
+        let numbers = Shared<[Int]>([])
+        let session = try XPCSession(machService: name) { (question: Question) -> (any Encodable)? in
+            numbers.withLock { $0.append(question.number) }
+            return nil
+        }
+        let answer: Answer = try session.sendSync(Question(number: 8))
+        #expect(answer.text == "8")
+        #expect(waitUntil { numbers.withLock { $0.count } == 100 })
+        #expect(numbers.withLock { $0 } == Array(0..<100))
+        #expect(errors.withLock { $0 } == 10)
+        session.cancel(reason: "done")
+        listener.cancel()
+    }
+
+    @Test func `a session that was activated and then rejected is released`() throws {
+        let sessions = Shared<[XPCSession]>([])
+        let listener = try XPCListener(service: name) { request in
+            let (_, session) = request.accept { (question: Question) -> (any Encodable)? in nil }
+            try? session.activate()
+            sessions.withLock { $0.append(session) }
+            return request.reject(reason: "not today")
+        }
+        let ended = Latch()
+        let session = try XPCSession(machService: name, cancellationHandler: { _ in ended.open() })
+        #expect(ended.wait(until: .patience))
+        #expect(throws: XPCRichError.self) { try session.send(Question(number: 1)) }
+        weak let released = sessions.withLock { $0.removeLast() }
+        #expect(released == nil)
+        listener.cancel()
+    }
+
+    @Test func `a session that its listener's handler cancels before it accepts is released`() throws {
+        let (sessions, peerEnded, ended) = (Shared<[XPCSession]>([]), Latch(), Latch())
+        let listener = try XPCListener(service: name) { request in
+            let (decision, session) = request.accept(
+                incomingMessageHandler: { (question: Question) -> (any Encodable)? in nil },
+                cancellationHandler: { _ in peerEnded.open() })
+            session.cancel(reason: "at once")
+            sessions.withLock { $0.append(session) }
+            return decision
+        }
+        let session = try XPCSession(machService: name, cancellationHandler: { _ in ended.open() })
+        #expect(ended.wait(until: .patience) && peerEnded.wait(until: .patience))
+        weak let released = sessions.withLock { $0.removeLast() }
+        #expect(waitUntil { released == nil })
+        session.cancel(reason: "done")
+        listener.cancel()
+    }
+
+    @Test func `a reply of a simple type, and a message that is decoded without a type`() throws {
+        let listener = XPCListener(incomingSessionHandler: { request in
+            request.accept(incomingMessageHandler: { (message: XPCReceivedMessage) -> (any Encodable)? in
+                let question: Question? = try? message.decode()
+                return question?.number == 2 && message.senderSatisfies(.user(geteuid()))
+            })
+        })
+        let session = try XPCSession(endpoint: listener.endpoint)
+        #expect(try session.sendSync(Question(number: 2)) as Bool)
+        session.cancel(reason: "done")
+        listener.cancel()
+    }
+
     @Test func `a file's own form of sending in tasks gets the reply`() async throws {
         let listener = try XPCListener(service: name) { request in
             request.accept { (question: Question) in Answer(text: "\(question.number)") }

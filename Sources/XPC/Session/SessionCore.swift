@@ -26,8 +26,9 @@ final class SessionCore: Sendable {
     /// Changes what the session was made with.
     func configure(_ change: (inout sending SessionState) -> Void) { state.withLock { change(&$0) } }
 
-    /// Begins the session's active life.
-    private func begin(_ phase: SessionState.Phase) throws(XPCRichError) -> DispatchQueue {
+    /// Begins the session's active life: messages may be sent, and wait until the session is open.
+    @discardableResult
+    func begin() throws(XPCRichError) -> DispatchQueue {
         try state.withLock { (state) throws(XPCRichError) in
             switch state.phase {
             case .inactive: break
@@ -35,9 +36,28 @@ final class SessionCore: Sendable {
             case .connecting, .open: throw XPCRichError("the session with \(peer) is active already")
             }
             let queue = DispatchQueue(label: "XPC session", target: state.targetQueue)
-            (state.phase, state.queue, state.itself) = (phase, queue, self)
+            (state.phase, state.queue) = (.connecting, queue)
             return queue
         }
+    }
+
+    /// Retains the session, and a listener's handle, until the session has ended.
+    private func retainItself(_ handle: XPCSession? = nil) throws(XPCRichError) {
+        try state.withLock { (state) throws(XPCRichError) in
+            if case .ended(let error) = state.phase { throw error }
+            (state.itself, state.handle) = (self, handle)
+        }
+    }
+
+    /// Lets the messages that wait leave.
+    private func open(_ remote: RemoteMessagePort) {
+        watch(remote)
+        let isOpen = state.withLock { state in
+            guard case .connecting = state.phase else { return false }
+            state.phase = .open(remote)
+            return true
+        }
+        if isOpen { sendQueued() }
     }
 
     /// Makes the port that takes this end's messages.
@@ -59,8 +79,9 @@ final class SessionCore: Sendable {
     /// Asks the listener for the session. Blocks until the listener's name is found. Messages may be sent at once. They
     /// wait until the listener has accepted the session.
     func connect(to target: SessionTarget) throws(XPCRichError) {
-        let queue = try begin(.connecting)
+        let queue = try begin()
         do {
+            try retainItself()
             let listener = try target.port()
             let port = try makePort(for: listener, on: queue)
             let hello = try AskedReply(
@@ -88,22 +109,24 @@ final class SessionCore: Sendable {
         } catch {
             return end(XPCRichError(error), .atOnce)
         }
-        watch(remote)
-        let isOpen = state.withLock { state in
-            guard case .connecting = state.phase else { return false }
-            state.phase = .open(remote)
-            return true
-        }
-        if isOpen { sendQueued() }
+        open(remote)
     }
 
     /// Begins the listener's end of a session.
-    /// - Returns: The right to send to it.
-    func accept(_ remote: RemoteMessagePort) throws -> MachPort.SendRight {
-        let queue = try begin(.open(remote))
+    /// - Parameters:
+    ///   - remote: Where the client takes the session's messages.
+    ///   - handle: The object that handlers may refer to.
+    /// - Returns: The right to send to the listener's end.
+    func accept(_ remote: RemoteMessagePort, _ handle: XPCSession) throws -> MachPort.SendRight {
+        // The listener's handler may have activated the session itself.
+        let activated = state.withLock { state -> DispatchQueue? in
+            if case .connecting = state.phase { state.queue } else { nil }
+        }
+        let queue = try activated ?? begin()
         do {
+            try retainItself(handle)
             let port = try makePort(for: remote, on: queue)
-            watch(remote)
+            open(remote)
             return port.sendRight
         } catch {
             end(XPCRichError(error), .atOnce)

@@ -58,8 +58,7 @@ public final class XPCSession: Sendable {
     /// Begins a listener's session with the port of the client.
     /// - Returns: The right to send to the session.
     func accept(_ client: MachPort.SendRight) throws -> MachPort.SendRight {
-        core.configure { $0.handle = self }
-        return try core.accept(RemoteMessagePort(client))
+        try core.accept(RemoteMessagePort(client), self)
     }
 
     deinit { if target != nil { core.release() } }
@@ -69,10 +68,12 @@ public final class XPCSession: Sendable {
     /// Begins an inactive session. Blocks until the listener's name is found, at most five seconds, and not until the
     /// listener has accepted the session: messages wait for that. When the listener refuses, or ends before, the
     /// cancellation handler is called.
+    ///
+    /// A session that a listener accepts becomes active when the listener's handler returns. The handler may activate it
+    /// before. Then messages may be sent at once, and leave when the handler has returned.
     /// - Throws: `XPCRichError`, also for a session that is active already. A session that could not begin has ended.
     public func activate() throws {
-        guard let target else { throw XPCRichError("the listener activates its session when its handler returns") }
-        try core.connect(to: target)
+        if let target { try core.connect(to: target) } else { try core.begin() }
     }
 
     /// Ends the session. Requests without a reply end with an error, and messages that wait for the listener's decision
