@@ -178,9 +178,11 @@ install-library: dependencies
 	fi; \
 	to="$(DESTDIR)$(PREFIX)"; \
 	install -D -m 755 "$$library" "$$to/lib/libCoreFoundationPorts.so"; \
-	install -d "$$to/include/swift-ports/CoreFoundation" "$$to/lib/pkgconfig"; \
-	install -m 644 Sources/CoreFoundationPorts/C/CoreFoundation/*.h "$$to/include/swift-ports/CoreFoundation"; \
-	sed "s|@TOOLCHAIN@|$(TOOLCHAIN)|" Sources/CoreFoundationPorts/C/CoreFoundationPorts.pc.in > "$$to/lib/pkgconfig/CoreFoundationPorts.pc"; \
+	headers=Sources/CCoreFoundationPorts; include="$$to/include/swift-ports"; \
+	install -d "$$include/CoreFoundation" "$$to/lib/pkgconfig"; \
+	install -m 644 $$headers/*.h "$$include"; \
+	install -m 644 $$headers/CoreFoundation/*.h "$$include/CoreFoundation"; \
+	sed "s|@TOOLCHAIN@|$(TOOLCHAIN)|" $$headers/CoreFoundationPorts.pc.in > "$$to/lib/pkgconfig/CoreFoundationPorts.pc"; \
 	echo "installed $$to/lib/libCoreFoundationPorts.so"
 
 # Whole machines with the shipped library in one process. SIMULATE="--tell 7" hands other options over. The library is

@@ -94,8 +94,6 @@ let package = Package(
         // The import of CoreFoundation does not link the library that has it.
         .target(
             name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"],
-            // For `make install`.
-            exclude: ["C"],
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .target(name: "DarwinNames"),

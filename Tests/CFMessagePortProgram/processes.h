@@ -8,12 +8,15 @@ static CFDataRef serveOthers(CFMessagePortRef port, SInt32 id, CFDataRef data, v
 
 static CFRunLoopRef watchingLoop;
 
+static void stopLoop(CFRunLoopTimerRef timer, void *info) { CFRunLoopStop(CFRunLoopGetCurrent()); }
+
 static void noteEnd(CFMessagePortRef port, void *info) {
     puts("invalid");
     fflush(stdout);
     // Also when the loop does not run yet.
-    CFRunLoopPerformBlock(watchingLoop, kCFRunLoopDefaultMode, ^{ CFRunLoopStop(CFRunLoopGetCurrent()); });
-    CFRunLoopWakeUp(watchingLoop);
+    CFRunLoopTimerRef timer = CFRunLoopTimerCreate(NULL, CFAbsoluteTimeGetCurrent(), 0, 0, 0, stopLoop, NULL);
+    CFRunLoopAddTimer(watchingLoop, timer, kCFRunLoopDefaultMode);
+    CFRelease(timer);
 }
 
 // The port ends with its first request.

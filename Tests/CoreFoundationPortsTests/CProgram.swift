@@ -1,25 +1,38 @@
 import Foundation
 import TestSupport
 
-/// Tests/CFMessagePortProgram, compiled with the toolchain's clang and linked with the library for C.
+/// Programs in C, compiled with what pkg-config says of the library for C, and nothing else.
 enum CProgram {
-    static let path = compile("CFMessagePortProgram/behaviour.c")
+    /// The compilers that a program for the library may be written for. Clang is the one of Swift's toolchain.
+    enum Compiler: String, CaseIterable, Sendable {
+        case clang, gcc, clangxx = "clang++", gxx = "g++"
+
+        /// Those of C, and of C++.
+        static let c: [Compiler] = [.clang, .gcc]
+        static let cxx: [Compiler] = [.clangxx, .gxx]
+    }
+
+    /// Tests/CFMessagePortProgram.
+    static func path(_ compiler: Compiler) -> String { paths[compiler] ?? "" }
+
+    private static let paths = Dictionary(
+        uniqueKeysWithValues: Compiler.c.map { ($0, compiled("Tests/CFMessagePortProgram/behaviour.c", $0)) })
 
     /// The names of the behaviours that it checks.
     static let behaviours: [String] = {
-        let run = Run([path])
+        let run = Run([path(.gcc)])
         run.child.wait()
         return String(decoding: run.output, as: UTF8.self).split(separator: "\n").map(String.init)
     }()
 
     /// The leaks that are none.
-    static let leaks = "\(tests)/CFMessagePortProgram/leaks.txt"
+    static let leaks = "\(repository)/Tests/CFMessagePortProgram/leaks.txt"
 
-    private static let tests = #filePath.split(separator: "/").dropLast(2).map { "/" + $0 }.joined()
+    static let repository = #filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined()
     private static let folder = TemporaryFolder()
 
     /// The folder of the toolchain that the library with CoreFoundation belongs to.
-    private static let toolchain: String = {
+    static let toolchain: String = {
         let file = FileHandle(forReadingAtPath: "/proc/self/maps")
         let maps = String(decoding: file?.readDataToEndOfFile() ?? Data(), as: UTF8.self)
         let library =
@@ -27,23 +40,48 @@ enum CProgram {
         return library.split(separator: "/").dropLast(4).map { "/" + $0 }.joined()
     }()
 
-    private static let sanitizer =
-        isThreadSanitized
-        ? "-fsanitize=thread"
-        : dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__asan_init") == nil ? "" : "-fsanitize=address"
+    /// The folder with the installed library, headers and pkg-config file.
+    static let installed: String = {
+        run("make -s -C \"$0\" install-library LIBRARY=\"$1/libCFPorts.so\" DESTDIR=\"$2\" PREFIX=/usr", folder.path)
+        return "\(folder.path)/usr"
+    }()
 
-    /// Installs the library for C, and compiles a file with what pkg-config says of it, and nothing else.
-    private static func compile(_ file: String) -> String {
-        let script = """
-            set -e
-            make -s -C "$0/.." install-library LIBRARY="$1/libCFPorts.so" DESTDIR="$2" PREFIX=/usr
-            export PKG_CONFIG_PATH="$2/usr/lib/pkgconfig"
-            clang -g -Wall -Werror "$0/$3" -o "$2/program" $(pkg-config --cflags --libs CoreFoundationPorts) $4
-            """
-        let run = Run(
-            ["/bin/bash", "-c", script, tests, Child.folder, folder.path, file, sanitizer],
-            environment: ["PATH": "\(toolchain)/bin:/usr/bin:/bin"])
-        precondition(run.child.wait() == 0, String(decoding: run.errors, as: UTF8.self))
-        return "\(folder.path)/program"
+    /// Compiles a file of the repository to a program, and returns the program's path.
+    static func compiled(_ file: String, _ compiler: Compiler) -> String {
+        let program = "\(folder.path)/\(file.split(separator: "/").joined(separator: "-"))-\(compiler.rawValue)"
+        // A sanitizer of another compiler than the library's would be a second one in the program.
+        let sanitizer = isThreadSanitized ? "-fsanitize=thread" : isAddressSanitized ? "-fsanitize=address" : ""
+        let options = "-g -Wall -Werror \(compiler.isToolchains ? sanitizer : "")"
+        run("$2 \(options) \"$0/$3\" -o \"$4\" $(pkg-config --cflags --libs CoreFoundationPorts)",
+            compiler.rawValue, file, program)
+        return program
     }
+
+    /// What a compiler has to say of a line of C.
+    static func complaints(about source: String, _ compiler: Compiler, _ options: String) -> String {
+        let language = Compiler.c.contains(compiler) ? "c" : "c++"
+        return run(
+            "echo \"$3\" | $2 -x \(language) \(options) -fsyntax-only $(pkg-config --cflags CoreFoundationPorts) -",
+            mayFail: true, compiler.rawValue, source)
+    }
+
+    private static let isAddressSanitized = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__asan_init") != nil
+
+    @discardableResult
+    private static func run(_ script: String, mayFail: Bool = false, _ words: String...) -> String {
+        let isInstalling = script.hasPrefix("make")
+        let run = Run(
+            ["/bin/bash", "-c", "set -e; \(script)", repository, Child.folder] + words,
+            environment: [
+                "PATH": "\(toolchain)/bin:/usr/bin:/bin",
+                "PKG_CONFIG_PATH": isInstalling ? "" : "\(installed)/lib/pkgconfig",
+            ])
+        let status = run.child.wait()
+        precondition(mayFail || status == 0, String(decoding: run.errors, as: UTF8.self))
+        return String(decoding: run.errors, as: UTF8.self)
+    }
+}
+
+extension CProgram.Compiler {
+    fileprivate var isToolchains: Bool { self == .clang || self == .clangxx }
 }

@@ -12,11 +12,11 @@ import Testing
 
     private func run(_ words: String...) -> Run { run(words) }
 
-    private func run(_ words: [String]) -> Run {
+    private func run(_ words: [String], _ compiler: CProgram.Compiler = .clang) -> Run {
         // For the address sanitizer, which looks for leaks in these programs alone.
         let leaks = ["ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": "suppressions=\(CProgram.leaks)"]
         return Run(
-            [CProgram.path] + words, environment: leaks.merging(["PORTS_DIRECTORY": registry.path]) { $1 })
+            [CProgram.path(compiler)] + words, environment: leaks.merging(["PORTS_DIRECTORY": registry.path]) { $1 })
     }
 
     private func status(_ words: String...) -> Int32? {
@@ -31,10 +31,11 @@ import Testing
         return run
     }
 
-    @Test func `the functions behave as documented`() {
+    @Test(arguments: CProgram.Compiler.c)
+    func `the functions behave as documented`(_ compiler: CProgram.Compiler) {
         #expect(CProgram.behaviours.count > 15)
         for behaviour in CProgram.behaviours {
-            let run = run(behaviour)
+            let run = run([behaviour], compiler)
             #expect(run.child.wait() == 0, "\(behaviour): \(String(decoding: run.errors, as: UTF8.self))")
         }
     }
@@ -97,7 +98,7 @@ import Testing
         #expect(second.child.wait() == 3)
         #expect(
             String(decoding: second.errors, as: UTF8.self).contains(
-                "“c.server” belongs to program (pid \(server.child.pid))"))
+                "“c.server” belongs to \(CProgram.path(.clang).split(separator: "/").last ?? "") (pid \(server.child.pid))"))
         let asker = run("ask", "c.server")
         #expect(asker.child.wait() == 0)
         #expect(asker.output == Array("from C!".utf8))

@@ -2,6 +2,11 @@
 #ifndef SWIFT_PORTS_CORE_FOUNDATION_H
 #define SWIFT_PORTS_CORE_FOUNDATION_H
 
+#pragma GCC system_header
+
+// Functions for Foundation alone, which need blocks, and no C++.
+#define __COREFOUNDATION_FORSWIFTFOUNDATIONONLY__ 1
+
 #include_next <CoreFoundation/CoreFoundation.h>
 
 #include <CoreFoundation/CFMessagePort.h>
