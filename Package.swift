@@ -91,9 +91,12 @@ let package = Package(
                 "TypedPorts", "Ports", "RunLoopLocks",
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
             ]),
+        // What CoreFoundation's headers lack, for Swift here, and for `make install`.
+        .systemLibrary(name: "CCoreFoundationPorts"),
         // The import of CoreFoundation does not link the library that has it.
         .target(
-            name: "CoreFoundationPorts", dependencies: ["Ports", "RunLoops", "RunLoopLocks"],
+            name: "CoreFoundationPorts",
+            dependencies: ["CCoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks", "CRunLoopShims"],
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .target(name: "DarwinNames"),

@@ -1,3 +1,4 @@
+import CCoreFoundationPorts
 import CoreFoundation
 
 // Declarations of macOS's Swift overlay for CoreFoundation, so that a file written there compiles.
@@ -53,6 +54,9 @@ extension EquatableByCFEqual {
 extension CFString: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
 extension CFData: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
 extension CFMessagePort: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFMachPort: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFFileDescriptor: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
+extension CFNotificationCenter: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
 extension CFRunLoop: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
 extension CFRunLoopSource: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}
 extension CFRunLoopTimer: EquatableByCFEqual, @retroactive Hashable, @retroactive Equatable {}

@@ -1,24 +1,9 @@
 // One behaviour of CFMessagePort a run, as Apple documents it: behaviour NAME. Exits with 0 when it is kept.
-#include <CoreFoundation/CoreFoundation.h>
+#include "behaviours.h"
+
 #include <dirent.h>
 #include <pthread.h>
 #include <unistd.h>
-
-static int failures;
-
-#define EXPECT(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            failures++; \
-        } \
-    } while (0)
-
-#define REQUIRE(condition) \
-    do { \
-        EXPECT(condition); \
-        if (failures) exit(1); \
-    } while (0)
 
 // What a context and the callbacks have noted.
 struct notes {
@@ -760,13 +745,6 @@ static void threads_share_a_remote_port(void) {
 
 #include "processes.h"
 
-struct behaviour {
-    const char *name;
-    void (*check)(void);
-};
-
-#define BEHAVIOUR(name) {#name, name}
-
 int main(int count, char **words) {
     if (count > 2) return run_as_other(words[1], words[2], words[0]);
     struct behaviour all[] = {
@@ -795,13 +773,5 @@ int main(int count, char **words) {
         BEHAVIOUR(a_dispatch_queue_calls_the_callback),
         BEHAVIOUR(threads_share_a_remote_port),
     };
-    for (size_t at = 0; at < sizeof all / sizeof *all; at++) {
-        if (count == 1) {
-            puts(all[at].name);
-        } else if (!strcmp(all[at].name, words[1])) {
-            all[at].check();
-            return failures ? 1 : 0;
-        }
-    }
-    return count == 1 ? 0 : 2;
+    return run_behaviours(all, sizeof all / sizeof *all, count, words);
 }

@@ -1,8 +1,8 @@
 import Foundation
 import TestSupport
 
-/// Programs in C, compiled with what pkg-config says of the library for C, and nothing else.
-enum CProgram {
+/// A program of Tests/CFMessagePortProgram, compiled with what pkg-config says of the library for C, and nothing else.
+struct CProgram {
     /// The compilers that a program for the library may be written for. Clang is the one of Swift's toolchain.
     enum Compiler: String, CaseIterable, Sendable {
         case clang, gcc, clangxx = "clang++", gxx = "g++"
@@ -12,18 +12,25 @@ enum CProgram {
         static let cxx: [Compiler] = [.clangxx, .gxx]
     }
 
-    /// Tests/CFMessagePortProgram.
-    static func path(_ compiler: Compiler) -> String { paths[compiler] ?? "" }
+    static let messagePorts = CProgram("behaviour.c")
+    static let fileDescriptors = CProgram("descriptors.c")
 
-    private static let paths = Dictionary(
-        uniqueKeysWithValues: Compiler.c.map { ($0, compiled("Tests/CFMessagePortProgram/behaviour.c", $0)) })
+    private let paths: [Compiler: String]
 
-    /// The names of the behaviours that it checks.
-    static let behaviours: [String] = {
+    private init(_ file: String) {
+        paths = Dictionary(
+            uniqueKeysWithValues: Compiler.c.map { ($0, Self.compiled("Tests/CFMessagePortProgram/\(file)", $0)) })
+    }
+
+    /// The program that a compiler has made.
+    func path(_ compiler: Compiler) -> String { paths[compiler] ?? "" }
+
+    /// The names of the behaviours that the program checks.
+    var behaviours: [String] {
         let run = Run([path(.gcc)])
         run.child.wait()
         return String(decoding: run.output, as: UTF8.self).split(separator: "\n").map(String.init)
-    }()
+    }
 
     /// The leaks that are none.
     static let leaks = "\(repository)/Tests/CFMessagePortProgram/leaks.txt"
@@ -52,7 +59,8 @@ enum CProgram {
         // A sanitizer of another compiler than the library's would be a second one in the program.
         let sanitizer = isThreadSanitized ? "-fsanitize=thread" : isAddressSanitized ? "-fsanitize=address" : ""
         let options = "-g -Wall -Werror \(compiler.isToolchains ? sanitizer : "")"
-        run("$2 \(options) \"$0/$3\" -o \"$4\" $(pkg-config --cflags --libs CoreFoundationPorts)",
+        run(
+            "$2 \(options) \"$0/$3\" -o \"$4\" $(pkg-config --cflags --libs CoreFoundationPorts)",
             compiler.rawValue, file, program)
         return program
     }

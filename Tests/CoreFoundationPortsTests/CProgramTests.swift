@@ -12,11 +12,13 @@ import Testing
 
     private func run(_ words: String...) -> Run { run(words) }
 
-    private func run(_ words: [String], _ compiler: CProgram.Compiler = .clang) -> Run {
+    private func run(
+        _ words: [String], _ compiler: CProgram.Compiler = .clang, _ program: CProgram = .messagePorts
+    ) -> Run {
         // For the address sanitizer, which looks for leaks in these programs alone.
         let leaks = ["ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": "suppressions=\(CProgram.leaks)"]
         return Run(
-            [CProgram.path(compiler)] + words, environment: leaks.merging(["PORTS_DIRECTORY": registry.path]) { $1 })
+            [program.path(compiler)] + words, environment: leaks.merging(["PORTS_DIRECTORY": registry.path]) { $1 })
     }
 
     private func status(_ words: String...) -> Int32? {
@@ -32,10 +34,20 @@ import Testing
     }
 
     @Test(arguments: CProgram.Compiler.c)
-    func `the functions behave as documented`(_ compiler: CProgram.Compiler) {
-        #expect(CProgram.behaviours.count > 15)
-        for behaviour in CProgram.behaviours {
-            let run = run([behaviour], compiler)
+    func `the functions of CFMessagePort behave as documented`(_ compiler: CProgram.Compiler) {
+        check(.messagePorts, compiler, atLeast: 20)
+    }
+
+    @Test(arguments: CProgram.Compiler.c)
+    func `the functions of CFFileDescriptor behave as documented`(_ compiler: CProgram.Compiler) {
+        check(.fileDescriptors, compiler, atLeast: 10)
+    }
+
+    private func check(_ program: CProgram, _ compiler: CProgram.Compiler, atLeast count: Int) {
+        let behaviours = program.behaviours
+        #expect(behaviours.count >= count)
+        for behaviour in behaviours {
+            let run = run([behaviour], compiler, program)
             #expect(run.child.wait() == 0, "\(behaviour): \(String(decoding: run.errors, as: UTF8.self))")
         }
     }
@@ -98,7 +110,8 @@ import Testing
         #expect(second.child.wait() == 3)
         #expect(
             String(decoding: second.errors, as: UTF8.self).contains(
-                "“c.server” belongs to \(CProgram.path(.clang).split(separator: "/").last ?? "") (pid \(server.child.pid))"))
+                "“c.server” belongs to \(CProgram.messagePorts.path(.clang).split(separator: "/").last ?? "") (pid \(server.child.pid))"
+            ))
         let asker = run("ask", "c.server")
         #expect(asker.child.wait() == 0)
         #expect(asker.output == Array("from C!".utf8))

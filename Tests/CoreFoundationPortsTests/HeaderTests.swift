@@ -4,7 +4,8 @@ import Testing
 /// The installed headers, with the compilers and the standards of the languages that programs are written for.
 @Suite(.ownThread) struct HeaderTests {
     private let headers = [
-        "CoreFoundation.h", "CFArray.h", "CFBase.h", "CFData.h", "CFDictionary.h", "CFMachPort.h", "CFMessagePort.h",
+        "CoreFoundation.h", "CFArray.h", "CFBase.h", "CFData.h", "CFDictionary.h", "CFFileDescriptor.h", "CFMachPort.h",
+        "CFMessagePort.h",
         "CFNotificationCenter.h", "CFNumber.h", "CFRunLoop.h", "CFSocket.h", "CFString.h", "CFURL.h",
     ].map { "#include <CoreFoundation/\($0)>" }
 

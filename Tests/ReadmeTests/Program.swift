@@ -53,7 +53,8 @@ struct Program: Sendable, CustomTestStringConvertible {
         let built = maps.filter { $0.hasSuffix(".build") }.map { "\(Child.folder)/\($0)/module.modulemap" }
             .filter { FileManager.default.fileExists(atPath: $0) }
         return ["-I", "\(Child.folder)/Modules", "-module-cache-path", "\(Child.folder)/ModuleCache"]
-            + (built + ["\(Repository.root.path)/Sources/CZeroMQ/module.modulemap"])
+            + (built
+            + ["CZeroMQ", "CCoreFoundationPorts"].map { "\(Repository.root.path)/Sources/\($0)/module.modulemap" })
             .flatMap { ["-Xcc", "-fmodule-map-file=\($0)"] }
     }()
 

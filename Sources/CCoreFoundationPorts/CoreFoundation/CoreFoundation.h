@@ -9,7 +9,9 @@
 
 #include_next <CoreFoundation/CoreFoundation.h>
 
+#include <CoreFoundation/CFMachPort.h>
 #include <CoreFoundation/CFMessagePort.h>
+#include <CoreFoundation/CFNotificationCenter.h>
 
 CF_EXTERN_C_BEGIN
 

@@ -26,8 +26,8 @@ extension MessagePortBody {
             // The name must not change with a string that the program changes.
             let body = MessagePortBody(.local(port, callout), name: text.map(\.cfString))
             callout.body = body
-            guard let instance = MessagePortClass.makeInstance(allocator, body) else { return nil }
-            callout.begin()
+            guard let instance = MessagePortBody.objects.makeInstance(allocator, body) else { return nil }
+            callout.info.retain()
             if let text { MessagePortNames.local.insert(text, body) }
             return (instance, true)
         }
@@ -60,20 +60,17 @@ extension MessagePortBody {
 
     /// The context of a local port, without info after its end; empty for a remote port.
     var context: CFMessagePortContext {
-        if case .local(_, let callout) = port { callout.context } else { CFMessagePortContext() }
+        if case .local(_, let callout) = port { callout.info.context } else { CFMessagePortContext() }
     }
 
     /// The source of a local port: always the same, as long as that is valid and somebody keeps it.
     func makeSource(_ instance: CFMessagePort, order: Int) -> CFRunLoopSource? {
         guard case .local(let port, _) = port, isValid(instance) else { return nil }
-        return sourceLock.withLock { _ in
-            if let validSource { return validSource }
+        return source.source {
             if state.withLock({ $0.keptByQueue != nil }) { return nil }
             guard let descriptor = try? PortDescriptor(port) else { return nil }
             // One message in a run that returns after a source.
-            let made = RunLoopPortSource(descriptor, order: order, atMost: 1, keeping: instance).source
-            source = made
-            return made
+            return RunLoopPortSource(descriptor, order: order, atMost: 1, keeping: instance).source
         }
     }
 
@@ -81,8 +78,8 @@ extension MessagePortBody {
         guard case .local(let port, _) = port, isValid(instance) else {
             return log.warning("CFMessagePortSetDispatchQueue does nothing with an invalid or a remote port")
         }
-        let hasSource = sourceLock.withLock { _ in
-            if validSource != nil { return true }
+        let hasSource = source.use { source in
+            if source != nil { return true }
             state.withLock { if $0.isValid { $0.keptByQueue = queue == nil ? nil : instance } }
             return false
         }

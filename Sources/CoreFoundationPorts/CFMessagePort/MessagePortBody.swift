@@ -5,7 +5,7 @@ import RunLoopLocks
 import RunLoops
 
 /// The content of a CFMessagePort: a port of this process with its callout, or a right to a port of any process.
-final class MessagePortBody: @unchecked Sendable {
+final class MessagePortBody: ObjectBody, @unchecked Sendable {
     // Sound: CoreFoundation's objects may be used on any thread, and what changes is behind the lock.
     enum Port {
         case local(LocalMessagePort, MessagePortCallout)
@@ -36,11 +36,7 @@ final class MessagePortBody: @unchecked Sendable {
     let state: Lock<State>
     /// Set once, before others can see the body. Nil for a body whose instance is ending.
     nonisolated(unsafe) weak var instance: CFMessagePort?
-    /// The last source that was made, as long as it lives: it keeps the instance. Used under ``sourceLock``.
-    nonisolated(unsafe) weak var source: CFRunLoopSource?
-    let sourceLock = Lock(())
-    /// The source, unless the program has invalidated it. Used under ``sourceLock``.
-    var validSource: CFRunLoopSource? { source.flatMap { CFRunLoopSourceIsValid($0) ? $0 : nil } }
+    let source = ObjectSource()
     /// Open once the name is free.
     let hasEnded = Latch()
 
@@ -94,16 +90,18 @@ final class MessagePortBody: @unchecked Sendable {
         names.remove(ended.name, self)
         hasEnded.open()
         switch port {
-        case .local(_, let callout): callout.end { info in ended.callBack?(instance, info) }
+        case .local(_, let callout): callout.info.end { info in ended.callBack?(instance, info) }
         case .remote: ended.callBack?(instance, nil)
         }
-        if let source = sourceLock.withLock({ _ in source }) { CFRunLoopSourceInvalidate(source) }
+        source.invalidate()
     }
 
     /// The names of ports of this kind.
     var names: MessagePortNames { if case .local = port { .local } else { .remote } }
 
-    var info: UnsafeMutableRawPointer? { if case .local(_, let callout) = port { callout.context.info } else { nil } }
+    var info: UnsafeMutableRawPointer? {
+        if case .local(_, let callout) = port { callout.info.context.info } else { nil }
+    }
 
     func setCallBack(_ callBack: CFMessagePortInvalidationCallBack?, _ instance: CFMessagePort) {
         let isLate = state.withLock { state in
@@ -123,4 +121,10 @@ final class MessagePortBody: @unchecked Sendable {
     }
 
     var isRemote: Bool { if case .remote = port { true } else { false } }
+
+    static let objects = ObjectClass<MessagePortBody>("CFMessagePort")
+}
+
+extension CFMessagePort {
+    var body: MessagePortBody { MessagePortBody.objects.body(of: self) }
 }

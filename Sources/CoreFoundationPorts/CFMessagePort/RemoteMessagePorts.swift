@@ -8,7 +8,7 @@ extension MessagePortBody {
         if let existing = MessagePortNames.remote.existing(text) { return existing }
         guard let remote = try? RemoteMessagePort(name: text) else { return nil }
         let body = MessagePortBody(.remote(remote), name: text.cfString)
-        guard let instance = MessagePortClass.makeInstance(allocator, body) else { return nil }
+        guard let instance = MessagePortBody.objects.makeInstance(allocator, body) else { return nil }
         // Another thread may have been faster.
         return MessagePortNames.remote.insert(text, body) ?? instance
     }

@@ -6,7 +6,7 @@ import Ports
 
 @usableFromInline
 @_cdecl("CFMessagePortGetTypeID")
-func messagePortTypeID() -> CFTypeID { MessagePortClass.typeID }
+func messagePortTypeID() -> CFTypeID { MessagePortBody.objects.typeID }
 
 @usableFromInline
 @_cdecl("CFMessagePortCreateLocal")
