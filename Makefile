@@ -179,9 +179,11 @@ install-library: dependencies
 	to="$(DESTDIR)$(PREFIX)"; \
 	install -D -m 755 "$$library" "$$to/lib/libCoreFoundationPorts.so"; \
 	headers=Sources/CCoreFoundationPorts; include="$$to/include/swift-ports"; \
-	install -d "$$include/CoreFoundation" "$$to/lib/pkgconfig"; \
-	install -m 644 $$headers/*.h "$$include"; \
-	install -m 644 $$headers/CoreFoundation/*.h "$$include/CoreFoundation"; \
+	install -d "$$to/lib/pkgconfig"; \
+	for folder in . CoreFoundation mach servers; do \
+		install -d "$$include/$$folder"; \
+		install -m 644 $$headers/$$folder/*.h "$$include/$$folder"; \
+	done; \
 	sed "s|@TOOLCHAIN@|$(TOOLCHAIN)|" $$headers/CoreFoundationPorts.pc.in > "$$to/lib/pkgconfig/CoreFoundationPorts.pc"; \
 	echo "installed $$to/lib/libCoreFoundationPorts.so"
 

@@ -2,9 +2,6 @@ import Foundation
 
 // Names of Darwin and Objective-C that the declarations of this module use.
 
-/// The number of a port: see ``NSMachPort/machPort``.
-public typealias mach_port_t = UInt32
-
 // swift-format-ignore: AlwaysUseLowerCamelCase
 /// The number of no port.
 public let MACH_PORT_NULL: mach_port_t = 0

@@ -52,9 +52,11 @@ open class NSMachPort: SendRightPort, ReplaceableByExisting, @unchecked Sendable
         self.init(PortObjects.shared.existing(sendRight.id)) { NSMachPort(nil, sendRight) }
     }
 
-    /// The port with a number that ``machPort`` has returned in this process; an invalid one when there is none.
+    /// The port with a number that ``machPort`` or `CFMachPortGetPort` has returned in this process; an invalid one when there
+    /// is none.
     public convenience init(machPort: UInt32) {
-        self.init(PortObjects.shared.object(numbered: machPort)) { NSMachPort(nil, nil) }
+        let port = PortObjects.shared.object(numbered: machPort) { NSMachPort(nil, $0) }
+        self.init(port) { NSMachPort(nil, nil) }
     }
 
     /// As ``init(machPort:)``. The options have no effect.
@@ -69,6 +71,7 @@ open class NSMachPort: SendRightPort, ReplaceableByExisting, @unchecked Sendable
     }
 
     /// A number for the port in this process, while somebody keeps this object; 0 when the port is invalid.
+    /// A CFMachPort for the same port has the same number.
     open var machPort: UInt32 { PortObjects.shared.number(of: self) }
 }
 

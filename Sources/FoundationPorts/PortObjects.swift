@@ -1,3 +1,4 @@
+import CoreFoundationPorts
 import Ports
 import RunLoopLocks
 
@@ -8,17 +9,12 @@ final class PortObjects: Sendable {
     private struct Entry {
         let object: Weak<SendRightPort>
         let identity: ObjectIdentifier
-        /// The number that `NSMachPort.machPort` returns; 0 until somebody asks for it.
+        /// The number that `NSMachPort.machPort` returns; 0 until somebody asks for it. The entry has a reference to it.
         var number: UInt32 = 0
     }
 
     private struct State {
         var entries: [PortID: Entry] = [:]
-        var ports: [UInt32: PortID] = [:]
-        /// A Mach port's name looks like that.
-        var nextNumber: UInt32 = 0x103
-
-        mutating func forgetNumber(of id: PortID) { if let number = entries[id]?.number { ports[number] = nil } }
     }
 
     private let state = Lock(State())
@@ -38,43 +34,53 @@ final class PortObjects: Sendable {
     func add(_ object: SendRightPort) -> SendRightPort {
         guard let id = object.sendRight?.id else { return object }
         // Released after the lock.
-        let (counting, former) = state.withLock { state -> (SendRightPort, SendRightPort?) in
+        let (counting, former, number) = state.withLock { state -> (SendRightPort, SendRightPort?, UInt32) in
             let known = state.entries[id]?.object.object
-            if let known, known.end != nil || object.end == nil { return (known, nil) }
-            state.forgetNumber(of: id)
+            if let known, known.end != nil || object.end == nil { return (known, nil, 0) }
+            let number = state.entries[id]?.number ?? 0
             state.entries[id] = Entry(object: Weak(object), identity: ObjectIdentifier(object))
-            return (object, known)
+            return (object, known, number)
         }
         withExtendedLifetime(former) {}
+        release(number)
         return counting
     }
 
     func remove(_ object: SendRightPort) {
         guard let id = object.sendRight?.id else { return }
         let identity = ObjectIdentifier(object)
-        state.withLock { state in
-            guard state.entries[id]?.identity == identity else { return }
-            state.forgetNumber(of: id)
-            state.entries[id] = nil
+        let number: UInt32 = state.withLock { state in
+            guard state.entries[id]?.identity == identity else { return 0 }
+            return state.entries.removeValue(forKey: id)?.number ?? 0
         }
+        release(number)
     }
 
-    /// The number of an object's port in this process, which ``object(numbered:)`` finds; 0 when there is none.
+    private func release(_ number: UInt32) { if number != 0 { PortNumbers.shared.change(number, by: -1) } }
+
+    /// The number of an object's port in this process, which ``object(numbered:)`` finds; 0 when there is none. The same as
+    /// that of a CFMachPort for the port.
     func number(of object: SendRightPort) -> UInt32 {
-        guard let id = object.sendRight?.id else { return 0 }
-        return state.withLock { state in
-            guard let entry = state.entries[id] else { return 0 }
-            if entry.number != 0 { return entry.number }
-            let number = state.nextNumber
-            state.nextNumber += 1
-            state.entries[id]?.number = number
-            state.ports[number] = id
-            return number
+        guard let right = object.sendRight else { return 0 }
+        let (number, isKnown): (UInt32, Bool) = state.withLock { state in
+            guard let entry = state.entries[right.id] else { return (0, true) }
+            return (entry.number, entry.number != 0)
         }
+        if isKnown { return number }
+        let made = PortNumbers.shared.retain(right)
+        let isKept = state.withLock { state in
+            // Another thread may have been faster, or the object has ended.
+            guard state.entries[right.id]?.number == 0 else { return false }
+            state.entries[right.id]?.number = made
+            return true
+        }
+        if !isKept { release(made) }
+        return isKept ? made : state.withLock { $0.entries[right.id]?.number ?? 0 }
     }
 
-    func object(numbered number: UInt32) -> SendRightPort? {
-        state.withLock { state in state.ports[number].flatMap { state.entries[$0]?.object.object } }
+    /// The object of a port with a number; a new one, which can send, when the port has none.
+    func object(numbered number: UInt32, orMake make: (MachPort.SendRight) -> SendRightPort) -> SendRightPort? {
+        PortNumbers.shared.right(number).map { object(for: $0, orMake: make) }
     }
 }
 

@@ -14,6 +14,7 @@ struct CProgram {
 
     static let messagePorts = CProgram("behaviour.c")
     static let fileDescriptors = CProgram("descriptors.c")
+    static let machPorts = CProgram("machports.c")
 
     private let paths: [Compiler: String]
 

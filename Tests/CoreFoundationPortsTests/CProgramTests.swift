@@ -43,6 +43,11 @@ import Testing
         check(.fileDescriptors, compiler, atLeast: 10)
     }
 
+    @Test(arguments: CProgram.Compiler.c)
+    func `the functions of CFMachPort behave as documented`(_ compiler: CProgram.Compiler) {
+        check(.machPorts, compiler, atLeast: 10)
+    }
+
     private func check(_ program: CProgram, _ compiler: CProgram.Compiler, atLeast count: Int) {
         let behaviours = program.behaviours
         #expect(behaviours.count >= count)

@@ -3,11 +3,13 @@ import Testing
 
 /// The installed headers, with the compilers and the standards of the languages that programs are written for.
 @Suite(.ownThread) struct HeaderTests {
-    private let headers = [
-        "CoreFoundation.h", "CFArray.h", "CFBase.h", "CFData.h", "CFDictionary.h", "CFFileDescriptor.h", "CFMachPort.h",
-        "CFMessagePort.h",
-        "CFNotificationCenter.h", "CFNumber.h", "CFRunLoop.h", "CFSocket.h", "CFString.h", "CFURL.h",
-    ].map { "#include <CoreFoundation/\($0)>" }
+    private let headers =
+        [
+            "CoreFoundation.h", "CFArray.h", "CFBase.h", "CFData.h", "CFDictionary.h", "CFFileDescriptor.h",
+            "CFMachPort.h",
+            "CFMessagePort.h",
+            "CFNotificationCenter.h", "CFNumber.h", "CFRunLoop.h", "CFSocket.h", "CFString.h", "CFURL.h",
+        ].map { "#include <CoreFoundation/\($0)>" } + ["mach/mach.h", "servers/bootstrap.h"].map { "#include <\($0)>" }
 
     @Test(arguments: [
         (CProgram.Compiler.gcc, "-std=c99"), (.gcc, "-std=gnu17"), (.gxx, "-std=c++98"), (.gxx, "-std=c++20"),

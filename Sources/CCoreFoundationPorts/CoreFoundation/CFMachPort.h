@@ -5,11 +5,10 @@
 
 #include <CoreFoundation/CoreFoundation.h>
 
+#include "../mach/port.h"
+
 CF_IMPLICIT_BRIDGING_ENABLED
 CF_EXTERN_C_BEGIN
-
-/* The number of a port in this process. No Mach kernel is involved. */
-typedef unsigned int mach_port_t;
 
 typedef struct CF_BRIDGED_MUTABLE_TYPE(NSMachPort) __CFMachPort *CFMachPortRef;
 
