@@ -15,6 +15,7 @@ struct CProgram {
     static let messagePorts = CProgram("behaviour.c")
     static let fileDescriptors = CProgram("descriptors.c")
     static let machPorts = CProgram("machports.c")
+    static let notifications = CProgram("notifications.c")
 
     private let paths: [Compiler: String]
 

@@ -13,12 +13,13 @@ import Testing
     private func run(_ words: String...) -> Run { run(words) }
 
     private func run(
-        _ words: [String], _ compiler: CProgram.Compiler = .clang, _ program: CProgram = .messagePorts
+        _ words: [String], _ compiler: CProgram.Compiler = .clang, _ program: CProgram = .messagePorts,
+        in registry: TemporaryFolder? = nil
     ) -> Run {
         // For the address sanitizer, which looks for leaks in these programs alone.
         let leaks = ["ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": "suppressions=\(CProgram.leaks)"]
         return Run(
-            [program.path(compiler)] + words, environment: leaks.merging(["PORTS_DIRECTORY": registry.path]) { $1 })
+            [program.path(compiler)] + words, environment: leaks.merging(["PORTS_DIRECTORY": (registry ?? self.registry).path]) { $1 })
     }
 
     private func status(_ words: String...) -> Int32? {
@@ -48,11 +49,17 @@ import Testing
         check(.machPorts, compiler, atLeast: 10)
     }
 
+    @Test(arguments: CProgram.Compiler.c)
+    func `the functions of CFNotificationCenter behave as documented`(_ compiler: CProgram.Compiler) {
+        check(.notifications, compiler, atLeast: 10)
+    }
+
     private func check(_ program: CProgram, _ compiler: CProgram.Compiler, atLeast count: Int) {
         let behaviours = program.behaviours
         #expect(behaviours.count >= count)
         for behaviour in behaviours {
-            let run = run([behaviour], compiler, program)
+            let registry = TemporaryFolder()
+            let run = run([behaviour], compiler, program, in: registry)
             #expect(run.child.wait() == 0, "\(behaviour): \(String(decoding: run.errors, as: UTF8.self))")
         }
     }
