@@ -53,23 +53,25 @@ export HELP
 help:
 	@echo "$$HELP"
 
-# Installs packages if pkg-config does not find a library.
-REQUIRE = if ! pkg-config --exists $(1) 2>/dev/null; then \
-		if ! command -v apt-get >/dev/null; then \
-			echo "error: $(1) is missing and there is no apt-get: install $(2) by hand" >&2; exit 1; \
+# Installs packages with apt-get, because something is missing.
+INSTALL = if ! command -v apt-get >/dev/null; then \
+		echo "error: $(1) is missing and there is no apt-get: install $(2) by hand" >&2; exit 1; \
+	fi; \
+	sudo=; \
+	if [ "$$(id -u)" != 0 ]; then \
+		sudo=sudo; \
+		if ! command -v sudo >/dev/null; then \
+			echo "error: $(1) is missing and there is no sudo: run 'apt-get install $(2)' as root" >&2; exit 1; \
 		fi; \
-		sudo=; \
-		if [ "$$(id -u)" != 0 ]; then \
-			sudo=sudo; \
-			if ! command -v sudo >/dev/null; then \
-				echo "error: $(1) is missing and there is no sudo: run 'apt-get install $(2)' as root" >&2; exit 1; \
-			fi; \
-		fi; \
-		echo "installing $(2)"; \
-		export DEBIAN_FRONTEND=noninteractive; \
-		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(2) >/dev/null || { \
-			echo "error: $(2) could not be installed; see what apt-get says above" >&2; exit 1; }; \
-	fi
+	fi; \
+	echo "installing $(2)"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(2) >/dev/null || { \
+		echo "error: $(2) could not be installed; see what apt-get says above" >&2; exit 1; }
+
+# Installs packages if pkg-config does not find a library, or the shell no command.
+REQUIRE = if ! pkg-config --exists $(1) 2>/dev/null; then $(call INSTALL,$(1),$(2)); fi
+REQUIRE_COMMAND = if ! command -v $(1) >/dev/null; then $(call INSTALL,$(1),$(2)); fi
 
 dependencies:
 	@$(call REQUIRE,libzmq,libzmq3-dev pkg-config)
@@ -81,6 +83,8 @@ run: dependencies
 	@"$$($(SWIFT) build -c release --show-bin-path)/wordcount" --summary Sources Examples Tests
 
 test: dependencies
+	@$(call REQUIRE_COMMAND,g++,g++)
+	@$(call REQUIRE_COMMAND,python3,python3)
 	@[ -d .build/debug ] || echo "Building the library, the examples and the tests: the first build takes several minutes."
 	@$(BUILD) --build-tests
 	@$(MAKE) --no-print-directory examples BUILD=:
@@ -168,7 +172,7 @@ install-portctl: dependencies
 # The folder of Swift's toolchain, which has CoreFoundation's library and headers.
 TOOLCHAIN = $$($(SWIFT) -print-target-info | sed -n 's|.*"runtimeResourcePath": "\(.*\)/lib/swift".*|\1|p')
 
-# The CFMessagePort functions for C: a library, what CoreFoundation's headers lack, and a pkg-config file. With
+# The functions of CFMessagePort and its like for C: a library, what CoreFoundation's headers lack, and a pkg-config file. With
 # LIBRARY=<file> this one is installed, and none is built.
 install-library: dependencies
 	@library="$(LIBRARY)"; set -e; \

@@ -1,4 +1,4 @@
-// What the program is compiled for, as macOS's header of this name says it. CoreFoundation's headers include this file if it
+// The system that the program is compiled for, as macOS's header of this name says it. CoreFoundation's headers include this file if it
 // exists. Their own knows the byte order of a clang, which gcc does not name in the same way.
 #ifndef SWIFT_PORTS_TARGET_CONDITIONALS_H
 #define SWIFT_PORTS_TARGET_CONDITIONALS_H

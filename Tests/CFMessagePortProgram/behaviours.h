@@ -1,4 +1,4 @@
-// What the programs that check behaviours share: PROGRAM lists them, and PROGRAM NAME checks one.
+// The common part of the programs that check behaviours: PROGRAM lists them, and PROGRAM NAME checks one.
 #include <CoreFoundation/CoreFoundation.h>
 
 static int failures;

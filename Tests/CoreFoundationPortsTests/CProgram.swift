@@ -7,7 +7,7 @@ struct CProgram {
     enum Compiler: String, CaseIterable, Sendable {
         case clang, gcc, clangxx = "clang++", gxx = "g++"
 
-        /// Those of C, and of C++.
+        /// The compilers of C, and of C++.
         static let c: [Compiler] = [.clang, .gcc]
         static let cxx: [Compiler] = [.clangxx, .gxx]
     }
@@ -67,7 +67,21 @@ struct CProgram {
         return program
     }
 
-    /// What a compiler has to say of a line of C.
+    /// Compiles a file of the repository in Rust to a program, and returns the program's path.
+    static func compiledRust(_ file: String) -> String {
+        let program = "\(folder.path)/rust"
+        run(
+            "rustc --edition 2021 \"$0/$2\" -o \"$3\" -C link-args=\"$(pkg-config --libs CoreFoundationPorts)\"", file,
+            program)
+        return program
+    }
+
+    /// Whether a command is installed.
+    static func isInstalled(_ command: String) -> Bool {
+        Run(["/bin/sh", "-c", "command -v $0 >/dev/null", command], environment: ["PATH": path]).child.wait() == 0
+    }
+
+    /// The remarks of a compiler on lines of C.
     static func complaints(about source: String, _ compiler: Compiler, _ options: String) -> String {
         let language = Compiler.c.contains(compiler) ? "c" : "c++"
         return run(
@@ -77,13 +91,17 @@ struct CProgram {
 
     private static let isAddressSanitized = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__asan_init") != nil
 
+    private static let path = "\(toolchain)/bin:/usr/bin:/bin:\(home)/.cargo/bin"
+    private static let rustup = ProcessInfo.processInfo.environment["RUSTUP_HOME"] ?? "\(home)/.rustup"
+    private static let home = NSHomeDirectory()
+
     @discardableResult
     private static func run(_ script: String, mayFail: Bool = false, _ words: String...) -> String {
         let isInstalling = script.hasPrefix("make")
         let run = Run(
             ["/bin/bash", "-c", "set -e; \(script)", repository, Child.folder] + words,
             environment: [
-                "PATH": "\(toolchain)/bin:/usr/bin:/bin",
+                "PATH": path, "RUSTUP_HOME": rustup,
                 "PKG_CONFIG_PATH": isInstalling ? "" : "\(installed)/lib/pkgconfig",
             ])
         let status = run.child.wait()

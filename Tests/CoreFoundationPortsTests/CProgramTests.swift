@@ -19,7 +19,8 @@ import Testing
         // For the address sanitizer, which looks for leaks in these programs alone.
         let leaks = ["ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": "suppressions=\(CProgram.leaks)"]
         return Run(
-            [program.path(compiler)] + words, environment: leaks.merging(["PORTS_DIRECTORY": (registry ?? self.registry).path]) { $1 })
+            [program.path(compiler)] + words,
+            environment: leaks.merging(["PORTS_DIRECTORY": (registry ?? self.registry).path]) { $1 })
     }
 
     private func status(_ words: String...) -> Int32? {

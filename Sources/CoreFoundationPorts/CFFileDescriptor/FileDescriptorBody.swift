@@ -10,7 +10,7 @@ final class FileDescriptorBody: ObjectBody, @unchecked Sendable {
     private struct State {
         /// Nil after the end.
         var readiness: OneShotReadiness?
-        /// What the program has enabled, also before there is a source.
+        /// The callbacks that the program has enabled, also before there is a source.
         var enabled: RunLoopReadiness = []
     }
 

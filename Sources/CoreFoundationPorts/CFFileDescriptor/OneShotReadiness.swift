@@ -29,7 +29,7 @@ final class OneShotReadiness: Sendable {
     /// The number of the set's descriptor.
     var descriptor: Int32 { ready.descriptor }
 
-    /// Has the set report the descriptor once, when it is ready for one of these.
+    /// Arms the set: it reports the descriptor once, when that is ready for one of these.
     func arm(_ interest: RunLoopReadiness) {
         // The kernel adds errors and ends to any set of events, so without interest the descriptor has to leave.
         guard !interest.isEmpty else { return end() }
@@ -38,7 +38,7 @@ final class OneShotReadiness: Sendable {
         _ = crl_epoll_control(ready.descriptor, EPOLL_CTL_ADD, watched, events, 0)
     }
 
-    /// What the descriptor is ready for. An error or an end counts for both directions.
+    /// The readiness that the set reports, which disarms it. An error or an end counts for both directions.
     func take() -> RunLoopReadiness {
         var event = crl_event()
         guard crl_epoll_wait_one(ready.descriptor, &event, 0) == 1 else { return [] }

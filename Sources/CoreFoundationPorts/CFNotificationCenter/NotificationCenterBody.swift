@@ -50,7 +50,8 @@ final class NotificationCenterBody: ObjectBody, @unchecked Sendable {
     }
 
     func add(
-        _ observer: UnsafeRawPointer?, _ callBack: CFNotificationCallback?, _ name: CFString?, _ object: UnsafeRawPointer?,
+        _ observer: UnsafeRawPointer?, _ callBack: CFNotificationCallback?, _ name: CFString?,
+        _ object: UnsafeRawPointer?,
         _ behavior: CFNotificationSuspensionBehavior
     ) {
         // Darwin's centre has no notifications of any name.
@@ -143,7 +144,9 @@ final class NotificationCenterBody: ObjectBody, @unchecked Sendable {
         guard kind == .distributed else { return }
         state.withLock { $0.isSuspended = isSuspended }
         guard !isSuspended else { return }
-        CFRunLoopPerformBlock(CFRunLoopGetMain(), kCFRunLoopCommonModes) { [self] in if !self.isSuspended { deliverHeld() } }
+        CFRunLoopPerformBlock(CFRunLoopGetMain(), kCFRunLoopCommonModes) { [self] in
+            if !self.isSuspended { deliverHeld() }
+        }
         CFRunLoopWakeUp(CFRunLoopGetMain())
     }
 

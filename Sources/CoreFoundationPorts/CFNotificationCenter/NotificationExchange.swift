@@ -111,7 +111,8 @@ final class NotificationExchange: @unchecked Sendable {
         // The parent of the directory has to exist.
         _ = try PortNameServer.shared.registration(forName: "notify")
         let port = try MachPort(nameServer: names) { [deliver] message in
-            guard case .bytes(let bytes)? = message.components.first, let notification = PostedNotification(bytes) else {
+            guard case .bytes(let bytes)? = message.components.first, let notification = PostedNotification(bytes)
+            else {
                 return
             }
             deliver(notification)

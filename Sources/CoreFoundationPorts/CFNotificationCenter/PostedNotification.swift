@@ -1,6 +1,6 @@
 @preconcurrency import CoreFoundation
 
-/// What a program has posted.
+/// A notification that a program has posted.
 struct PostedNotification: @unchecked Sendable {
     // Sound: constants, objects of CoreFoundation that nobody changes, and the program's pointer, which is not followed in
     // the local centre.
@@ -52,7 +52,8 @@ extension PostedNotification {
     /// Nil for bytes that no process of this library has sent.
     init?(_ bytes: [UInt8]) {
         var rest = bytes[...]
-        guard let flags = rest.popFirst(), case .some(let name?) = rest.takePart(), case .some(let object) = rest.takePart(),
+        guard let flags = rest.popFirst(), case .some(let name?) = rest.takePart(),
+            case .some(let object) = rest.takePart(),
             case .some(let list) = rest.takePart(), rest.isEmpty
         else { return nil }
         var userInfo: CFDictionary?
@@ -64,7 +65,8 @@ extension PostedNotification {
         }
         let text = object.map { String(decoding: $0, as: UTF8.self).cfString }
         self.init(
-            String(decoding: name, as: UTF8.self).cfString, text.map { UnsafeRawPointer(Unmanaged.passUnretained($0).toOpaque()) },
+            String(decoding: name, as: UTF8.self).cfString,
+            text.map { UnsafeRawPointer(Unmanaged.passUnretained($0).toOpaque()) },
             userInfo, isImmediate: flags & 1 != 0, keeping: text)
     }
 }

@@ -11,7 +11,7 @@ protocol ObjectBody: AnyObject, Sendable {
     /// Ends what the object does. Called with the object's last reference, too.
     func invalidate(_ instance: Instance)
 
-    /// What `CFCopyDescription` says.
+    /// The text of `CFCopyDescription`.
     func description(of instance: Instance) -> String
 }
 
