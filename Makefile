@@ -184,7 +184,7 @@ install-library: dependencies
 	install -D -m 755 "$$library" "$$to/lib/libCoreFoundationPorts.so"; \
 	headers=Sources/CCoreFoundationPorts; include="$$to/include/swift-ports"; \
 	install -d "$$to/lib/pkgconfig"; \
-	for folder in . CoreFoundation mach servers; do \
+	for folder in . CoreFoundation dispatch mach servers; do \
 		install -d "$$include/$$folder"; \
 		install -m 644 $$headers/$$folder/*.h "$$include/$$folder"; \
 	done; \

@@ -111,6 +111,8 @@ static void one_message_is_one_callback(void) {
         EXPECT(notes.size == sizeof(mach_msg_header_t) + 5 && notes.header.msgh_size == notes.size);
         EXPECT(!memcmp(notes.bytes, "hello", 5) && notes.header.msgh_local_port == CFMachPortGetPort(port));
         EXPECT(notes.header.msgh_remote_port == MACH_PORT_NULL);
+        EXPECT(MACH_MSGH_BITS_REMOTE(notes.header.msgh_bits) == 0);
+        EXPECT(MACH_MSGH_BITS_LOCAL(notes.header.msgh_bits) == MACH_MSG_TYPE_MOVE_SEND);
     }
     EXPECT(run(0.02) == kCFRunLoopRunTimedOut);
     EXPECT(!sendTo(CFMachPortGetPort(port), 0, 4, ""));
@@ -305,6 +307,54 @@ static void a_name_leads_to_a_port(void) {
     mach_port_destroy(mach_task_self(), number);
 }
 
+// As a server that has created its service before it checks in, and that answers with the right of the message.
+static void a_service_is_created_and_checked_in(void) {
+    mach_port_t created, server, client, answers;
+    REQUIRE(!bootstrap_create_service(bootstrap_port, "com.example.created", &created));
+    REQUIRE(!bootstrap_check_in(bootstrap_port, "com.example.created", &server) && server == created);
+    EXPECT(bootstrap_check_in(bootstrap_port, "com.example.created", &client) == BOOTSTRAP_SERVICE_ACTIVE);
+    REQUIRE(!bootstrap_look_up(bootstrap_port, "com.example.created", &client) && client == server);
+    REQUIRE(!mach_port_allocate(mach_task_self(), MACH_PORT_RIGHT_RECEIVE, &answers));
+    EXPECT(!sendTo(client, answers, 400, "12"));
+    struct {
+        mach_msg_header_t header;
+        char bytes[8];
+        mach_msg_trailer_t trailer;
+    } message;
+    EXPECT(!mach_msg(&message.header, MACH_RCV_MSG, 0, sizeof message, server, MACH_MSG_TIMEOUT_NONE, MACH_PORT_NULL));
+    EXPECT(message.header.msgh_id == 400 && !memcmp(message.bytes, "12", 2));
+    message.header.msgh_bits = MACH_MSGH_BITS(MACH_MSGH_BITS_REMOTE(message.header.msgh_bits), 0);
+    message.header.msgh_local_port = MACH_PORT_NULL;
+    message.header.msgh_reserved = 0;
+    mach_msg_size_t size = sizeof message.header + 2;
+    EXPECT(!mach_msg(&message.header, MACH_SEND_MSG, size, 0, MACH_PORT_NULL, 0, MACH_PORT_NULL));
+    // The answer has taken the reference.
+    EXPECT(mach_port_deallocate(mach_task_self(), answers) == KERN_INVALID_RIGHT);
+    EXPECT(!mach_msg(&message.header, MACH_RCV_MSG, 0, sizeof message, answers, 0, MACH_PORT_NULL));
+    mach_port_destroy(mach_task_self(), answers);
+    mach_port_destroy(mach_task_self(), server);
+    EXPECT(!strcmp(mach_error_string(KERN_SUCCESS), "(os/kern) successful"));
+}
+
+// To learn of the end of a port that this process cannot receive from.
+static void a_port_to_send_to_is_watched(void) {
+    mach_port_t number, found;
+    REQUIRE(!bootstrap_check_in(bootstrap_port, "com.example.watched", &number));
+    REQUIRE(!bootstrap_look_up(bootstrap_port, "com.example.watched", &found));
+    REQUIRE(!mach_port_mod_refs(mach_task_self(), number, MACH_PORT_RIGHT_SEND, 1));
+    CFMachPortRef port = CFMachPortCreateWithPort(NULL, found, NULL, NULL, NULL);
+    CFMachPortSetInvalidationCallBack(port, noteInvalidation);
+    CFRunLoopSourceRef source = schedule(port);
+    CFRetain(source);
+    EXPECT(run(0.02) == kCFRunLoopRunTimedOut);
+    EXPECT(!mach_port_mod_refs(mach_task_self(), number, MACH_PORT_RIGHT_RECEIVE, -1));
+    for (int wait = 0; wait < 1000 && CFMachPortIsValid(port); wait++) run(0.01);
+    for (int wait = 0; wait < 1000 && CFRunLoopSourceIsValid(source); wait++) run(0.01);
+    EXPECT(invalidations == 1 && !CFRunLoopSourceIsValid(source));
+    CFRelease(source);
+    CFRelease(port);
+}
+
 static void a_message_has_its_limits(void) {
     struct notes notes = {0};
     CFMachPortRef port = make(&notes);
@@ -334,6 +384,8 @@ int main(int count, char **words) {
         BEHAVIOUR(a_source_is_one_until_it_is_invalid),
         BEHAVIOUR(an_allocated_port_outlives_its_object),
         BEHAVIOUR(a_name_leads_to_a_port),
+        BEHAVIOUR(a_service_is_created_and_checked_in),
+        BEHAVIOUR(a_port_to_send_to_is_watched),
         BEHAVIOUR(a_message_has_its_limits),
     };
     return run_behaviours(all, sizeof all / sizeof *all, count, words);

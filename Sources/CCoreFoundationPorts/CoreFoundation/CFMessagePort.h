@@ -6,13 +6,7 @@
 // First, because the toolchain's CFMessagePort.h needs other headers.
 #include <CoreFoundation/CoreFoundation.h>
 
-#if defined(__cplusplus) && !defined(__clang__)
-// g++ has a remark on each kind of source in Dispatch's header, which no option hides.
-#include <unistd.h>
-typedef struct dispatch_queue_s *dispatch_queue_t;
-#else
 #include <dispatch/dispatch.h>
-#endif
 
 CF_EXTERN_C_BEGIN
 

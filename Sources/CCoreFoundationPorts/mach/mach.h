@@ -24,6 +24,7 @@ typedef unsigned int mach_msg_timeout_t;
 typedef unsigned int mach_msg_type_name_t;
 typedef int mach_msg_id_t;
 typedef int mach_msg_option_t;
+typedef int mach_msg_options_t;
 typedef kern_return_t mach_msg_return_t;
 
 typedef struct {
@@ -34,6 +35,8 @@ typedef struct {
     mach_port_name_t msgh_voucher_port;
     mach_msg_id_t msgh_id;
 } mach_msg_header_t;
+
+#define msgh_reserved msgh_voucher_port
 
 /* Behind the bytes of a received message, at the next multiple of four. */
 typedef struct {
@@ -111,5 +114,7 @@ extern kern_return_t mach_port_destroy(mach_port_t task, mach_port_name_t name);
 #ifdef __cplusplus
 }
 #endif
+
+#include "mach_error.h"
 
 #endif

@@ -23,10 +23,14 @@ static const mach_port_t bootstrap_port = 0x707;
 
 /* Makes a port that can receive, and gives it a name. */
 extern kern_return_t bootstrap_check_in(mach_port_t bp, const char *service_name, mach_port_t *sp);
+/* Makes the port that the next bootstrap_check_in of the name in this process returns. Its right to send is in sp. */
+extern kern_return_t bootstrap_create_service(mach_port_t bp, const char *service_name, mach_port_t *sp);
 /* Gives a name to a port that can receive. */
 extern kern_return_t bootstrap_register(mach_port_t bp, const char *service_name, mach_port_t sp);
 /* Finds the port of a name. The caller has a reference to the right to send. */
 extern kern_return_t bootstrap_look_up(mach_port_t bp, const char *service_name, mach_port_t *sp);
+
+static inline const char *bootstrap_strerror(kern_return_t error) { return mach_error_string(error); }
 
 #define TASK_BOOTSTRAP_PORT 4
 

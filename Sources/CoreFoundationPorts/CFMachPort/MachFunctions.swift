@@ -1,5 +1,6 @@
 import CCoreFoundationPorts
 import Ports
+import RunLoopLocks
 
 // The functions of mach.h and bootstrap.h.
 
@@ -82,9 +83,28 @@ func registerMachPort(_ server: UInt32, _ name: UnsafePointer<CChar>, _ port: UI
     }
 }
 
+/// The ports of the names that this process has created, and not checked in.
+private let created = Lock<[String: UInt32]>([:])
+
+@usableFromInline
+@_cdecl("bootstrap_create_service")
+func createMachService(_ server: UInt32, _ name: UnsafePointer<CChar>, _ port: UnsafeMutablePointer<UInt32>) -> Int32 {
+    let result = checkInMachPort(server, name, port)
+    guard result == BOOTSTRAP_SUCCESS else { return result }
+    let (name, number) = (String(cString: name), port.pointee)
+    created.withLock { $0[name] = number }
+    PortNumbers.shared.change(number, by: 1)
+    return BOOTSTRAP_SUCCESS
+}
+
 @usableFromInline
 @_cdecl("bootstrap_check_in")
 func checkInMachPort(_ server: UInt32, _ name: UnsafePointer<CChar>, _ port: UnsafeMutablePointer<UInt32>) -> Int32 {
+    let text = String(cString: name)
+    if let known = created.withLock({ $0.removeValue(forKey: text) }) {
+        port.pointee = known
+        return BOOTSTRAP_SUCCESS
+    }
     var made: UInt32 = 0
     var result = allocateMachPort(mach_task_self_, UInt32(MACH_PORT_RIGHT_RECEIVE), &made)
     guard result == KERN_SUCCESS else { return result }

@@ -15,8 +15,10 @@ struct MachMessage {
         for case .bytes(let bytes) in message.components { content += bytes }
         size = Self.headerSize + content.count
         let reply = message.replyPort.map(PortNumbers.shared.retain) ?? 0
+        // The kind of the right in each of the two ports.
+        let bits = UInt32(MACH_MSG_TYPE_MOVE_SEND) << 8 | (reply == 0 ? 0 : UInt32(MACH_MSG_TYPE_MOVE_SEND))
         let header = mach_msg_header_t(
-            msgh_bits: reply == 0 ? 0 : UInt32(MACH_MSG_TYPE_MOVE_SEND), msgh_size: UInt32(truncatingIfNeeded: size),
+            msgh_bits: bits, msgh_size: UInt32(truncatingIfNeeded: size),
             msgh_remote_port: reply, msgh_local_port: number, msgh_voucher_port: 0,
             msgh_id: Int32(bitPattern: message.id))
         bytes = withUnsafeBytes(of: header) { Array($0) } + content

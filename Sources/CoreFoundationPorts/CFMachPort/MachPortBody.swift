@@ -3,6 +3,7 @@ import CCoreFoundationPorts
 import Dispatch
 import Ports
 import RunLoopLocks
+import RunLoops
 
 /// The content of a CFMachPort: a port's number, and the callback for the port's messages.
 final class MachPortBody: ObjectBody, @unchecked Sendable {
@@ -91,8 +92,13 @@ final class MachPortBody: ObjectBody, @unchecked Sendable {
     var isValid: Bool { state.withLock { $0.isValid } }
 
     func makeSource(_ instance: CFMachPort, order: Int) -> CFRunLoopSource? {
-        guard isValid, let receiver else { return nil }
+        guard isValid else { return nil }
         let made = source.source {
+            // Of a port that it cannot receive from, a program wants to know the end alone.
+            guard let receiver else {
+                guard let silent = try? EventDescriptor() else { return nil }
+                return .make(silent.descriptor, order: order) { withExtendedLifetime((silent, instance)) {} }
+            }
             guard let descriptor = try? PortDescriptor(receiver) else { return nil }
             // One message in a run that returns after a source.
             return RunLoopPortSource(descriptor, order: order, atMost: 1, keeping: instance).source
