@@ -4,14 +4,6 @@
 /// The type of the ids of messages in Apple's documentation.
 public typealias SInt32 = Int32
 
-// swift-format-ignore: AlwaysUseLowerCamelCase
-/// The type of the results of Mach's calls.
-public typealias kern_return_t = Int32
-
-// swift-format-ignore: AlwaysUseLowerCamelCase
-/// The result of a Mach call that has succeeded, with which some programs compare a CFMessagePort's.
-public let KERN_SUCCESS: kern_return_t = 0
-
 extension Bool {
     /// The value itself: on macOS, a flag that a C function sets is no `Bool`.
     public var boolValue: Bool { self }

@@ -13,13 +13,13 @@ enum PortableNames {
     }
 
     private static let foundationPorts: Set<String> = [
-        "DarwinBoolean", "MACH_PORT_NULL", "MessagePort", "MessagePortNameServer", "NSMachPort", "NSMachPortDelegate",
+        "DarwinBoolean", "KERN_SUCCESS", "MACH_PORT_NULL", "MessagePort", "MessagePortNameServer", "NSMachPort",
+        "NSMachPortDelegate",
         "NSMessagePort", "NSMessagePortNameServer", "NSPort", "NSPortMessage", "Port", "PortDelegate", "PortMessage",
-        "PortNameServer", "commonModes", "defaultMode", "getCFRunLoop", "mach_port_t",
+        "PortNameServer", "commonModes", "defaultMode", "getCFRunLoop", "kern_return_t", "mach_port_t",
     ]
 
     private static let darwinNames: Set<String> = [
-        "KERN_SUCCESS", "OSAllocatedUnfairLock", "SInt32", "autoreleasepool", "boolValue",
-        "kern_return_t", "mach_absolute_time",
+        "OSAllocatedUnfairLock", "SInt32", "autoreleasepool", "boolValue", "mach_absolute_time",
     ]
 }
