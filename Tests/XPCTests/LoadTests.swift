@@ -68,7 +68,7 @@ import XPCTestHelper
         #expect((counts.missing, counts.doubles, counts.wrong) == (0, 0, 0))
         #expect(counts.descriptorsAfter <= counts.descriptorsBefore + 8)
         // A leak of each session or request would be many times as much.
-        #expect(counts.heapAfter - counts.heapBefore < 2 << 20 + counts.sessions * 16)
+        #expect(counts.heapAfter - counts.heapBefore < 8 << 20 + counts.sessions * 16)
         load.wait()
         results.cancel()
     }
