@@ -32,6 +32,7 @@ import TypedPorts
             let request: UInt32
             let service: String?
             let error: String
+            let network: String
         }
 
         private let label: String
@@ -41,34 +42,37 @@ import TypedPorts
         init(_ label: String, _ factory: any MetricsFactory) { (self.label, self.factory) = (label, factory) }
 
         func asking(_ request: KnownRequest, of service: String?) -> any AskedRequestObserver {
-            TimedRequest { [self] start, error in note(request, service, start, error) }
+            TimedRequest { [self] start, network, error in note(request, service, network, start, error) }
         }
 
         func handling(
-            _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
-            _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
+            _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, behindContext: Int,
+            isNetwork: Bool, _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
         ) async throws -> MachPort.Message {
             let start = ContinuousClock.now
+            let network = isNetwork ? message.networkProtocol(behindContext) : ""
             do {
                 let reply = try await handler(message)
-                note(request, service, start, nil)
+                note(request, service, network, start, nil)
                 return reply
             } catch {
-                note(request, service, start, error)
+                note(request, service, network, start, error)
                 throw error
             }
         }
 
         private func note(
-            _ request: KnownRequest, _ service: String?, _ start: ContinuousClock.Instant, _ error: (any Error)?
+            _ request: KnownRequest, _ service: String?, _ network: String, _ start: ContinuousClock.Instant,
+            _ error: (any Error)?
         ) {
             let duration = ContinuousClock.now - start
             // Always there, because Prometheus wants the same dimensions in all metrics of a name.
-            let key = Key(request: request.id, service: service, error: error.map { errorType($0) } ?? "")
+            let key = Key(
+                request: request.id, service: service, error: error.map { errorType($0) } ?? "", network: network)
             let timer = timers.withLock { timers in
                 if let timer = timers[key] { return timer }
                 let dimensions = [
-                    ("rpc.system.name", "swift-ports"),
+                    ("rpc.system.name", network.isEmpty ? "swift-ports" : "swift-ports.\(network)"),
                     ("rpc.method", service.map { "\($0)/\(request.name)" } ?? request.name), ("error.type", key.error),
                 ]
                 let timer = Timer(
@@ -83,20 +87,24 @@ import TypedPorts
     /// A client's request until its end.
     private final class TimedRequest: AskedRequestObserver {
         private let start = ContinuousClock.now
-        private let note: @Sendable (ContinuousClock.Instant, (any Error)?) -> Void
+        private let note: @Sendable (ContinuousClock.Instant, String, (any Error)?) -> Void
         private let hasEnded = Atomic(false)
+        private let network = Lock("")
 
-        init(_ note: @escaping @Sendable (ContinuousClock.Instant, (any Error)?) -> Void) { self.note = note }
+        init(_ note: @escaping @Sendable (ContinuousClock.Instant, String, (any Error)?) -> Void) { self.note = note }
 
         /// The asker has given a stream up.
         deinit { end(.success(nil)) }
 
         var context: [UInt8]? { nil }
 
+        func goes(by networkProtocol: String) { network.withLock { $0 = networkProtocol } }
+
         func end(_ outcome: Result<MachPort.Message?, any Error>) {
             if hasEnded.exchange(true, ordering: .relaxed) { return }
-            guard case .failure(let error) = outcome else { return note(start, nil) }
-            note(start, error)
+            let network = network.withLock { $0 }
+            guard case .failure(let error) = outcome else { return note(start, network, nil) }
+            note(start, network, error)
         }
     }
 #else

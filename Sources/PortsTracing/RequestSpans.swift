@@ -1,5 +1,6 @@
 #if Tracing
     import Ports
+    import RunLoopLocks
     import Synchronization
     import Tracing
     import TypedPorts
@@ -24,12 +25,12 @@
 
         /// The span of a handler, and whether the asker has sent its context.
         func handled(
-            _ subject: SpanSubject, _ message: MachPort.Message, _ component: Int
+            _ subject: SpanSubject, _ message: MachPort.Message, _ component: Int, _ network: String? = nil
         ) -> (span: any Span, isFollowed: Bool) {
             let tracer = tracer
             let context = TraceContext.context(in: component, of: message, tracer)
             let span = tracer.startAnySpan(subject.name, context: context ?? .topLevel, ofKind: .server)
-            subject.describe(span, peer: message.sender)
+            subject.describe(span, peer: network == nil ? message.sender : nil, network)
             return (span, context != nil)
         }
     }
@@ -40,6 +41,7 @@
         private let span: any Span
         private let subject: SpanSubject
         private let hasEnded = Atomic(false)
+        private let network = Lock<String?>(nil)
 
         init(_ span: any Span, _ subject: SpanSubject, _ context: [UInt8]?) {
             (self.span, self.subject, self.context) = (span, subject, context)
@@ -47,10 +49,12 @@
 
         deinit { end(.success(nil)) }
 
+        func goes(by networkProtocol: String) { network.withLock { $0 = networkProtocol } }
+
         func end(_ outcome: Result<MachPort.Message?, any Error>) {
             if hasEnded.exchange(true, ordering: .relaxed) { return }
             // Only now, as the reply tells the peer.
-            subject.describe(span, peer: (try? outcome.get())?.sender)
+            subject.describe(span, peer: (try? outcome.get())?.sender, network.withLock { $0 })
             if case .failure(let error) = outcome { span.note(error) }
             span.end()
         }

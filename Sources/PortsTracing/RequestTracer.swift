@@ -17,11 +17,12 @@
         }
 
         func handling(
-            _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
-            _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
+            _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, behindContext: Int,
+            isNetwork: Bool, _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
         ) async throws -> MachPort.Message {
-            let component = message.message.componentCount - (isStream ? 2 : 1)
-            let span = tracer.handled(subject(request, service), message.message, component).span
+            let component = message.message.componentCount - 1 - behindContext
+            let network = isNetwork ? message.networkProtocol(behindContext) : nil
+            let span = tracer.handled(subject(request, service), message.message, component, network).span
             return try await span.around { try await handler(message) }
         }
 

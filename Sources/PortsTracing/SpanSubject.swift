@@ -20,9 +20,14 @@
         }
 
         /// Gives the attributes to a span that somebody keeps. All at once, as each change of a span's attributes may copy them.
-        func describe(_ span: any Span, peer: @autoclosure () -> MessageSender?) {
+        /// - Parameter network: The protocol by which the request goes to or comes from another machine.
+        func describe(_ span: any Span, peer: @autoclosure () -> MessageSender?, _ network: String?) {
             guard span.isRecording else { return }
-            let own = attributes(peer: peer())
+            var own = attributes(peer: peer())
+            if let network {
+                own["network.protocol.name"] = network
+                own["network.transport"] = "tcp"
+            }
             span.updateAttributes { attributes in
                 if attributes.isEmpty { attributes = own } else { attributes.merge(own) }
             }

@@ -196,7 +196,7 @@ import TypedPortsTestHelper
     func `a stream whose server has ended, and has no successor, names what is missing`() async throws {
         let (server, client, runtimes) = try stand(areTwo: true)
         let running = Task { try await server.run() }
-        let port = try await client.port(before: .patience)
+        let port = try #require(try await client.port(before: .patience))
         #expect(port.isValid)
         server.port.invalidate()
         try await running.value

@@ -6,6 +6,8 @@ public struct RequestKind: Sendable, Hashable {
     public var mayLast: Bool
     /// The lane in which `serve` handles such a request; nil for the lane of all others.
     public var lane: RequestLane?
+    /// The id whose places in a lane without a name such requests take, if it is not their own.
+    package var placesOf: UInt32?
 
     /// Makes a kind.
     public init(name: String, mayLast: Bool = false, lane: RequestLane? = nil) {

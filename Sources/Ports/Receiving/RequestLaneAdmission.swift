@@ -84,7 +84,7 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
 
     private mutating func index(of kind: RequestKind?, _ subject: UInt32) -> Index {
         guard let kind, let lane = kind.lane else { return kind?.mayLast == true ? lastingIndex : 0 }
-        let key = Key(lane: lane, subject: lane.name == nil ? subject : nil)
+        let key = Key(lane: lane, subject: lane.name == nil ? kind.placesOf ?? subject : nil)
         if let known = indices[key] { return known }
         entries.append(Entry(lane: lane, name: lane.name ?? kind.name))
         indices[key] = entries.count - 1

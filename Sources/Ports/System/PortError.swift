@@ -213,7 +213,9 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
 
 extension PortIdentity {
     /// Where to learn why a port with a name does not answer or has no room: its owner may be stuck.
-    fileprivate var doctorText: String { name == nil ? "" : "; `portctl doctor` tells whether its owner is stuck" }
+    fileprivate var doctorText: String {
+        name == nil || !isPort ? "" : "; `portctl doctor` tells whether its owner is stuck"
+    }
 }
 
 func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(PortError) -> Result {

@@ -1,5 +1,6 @@
 /// A port in texts: its name, and its owner's program and pid, as far as this process knows them. The text is one of
-/// “port “clock” of clockd (pid 4711)”, “port 3 of clockd (pid 4711)” and “port 3 of process bb278612”.
+/// “port “clock” of clockd (pid 4711)”, “port 3 of clockd (pid 4711)” and “port 3 of process bb278612”. A service on
+/// other machines is no port, and errors name it as “service “clock” on nats://10.0.0.5:4222”.
 ///
 /// Two identities are equal when they name the same port, whatever else is known. The facts are those of the moment
 /// when the identity was made. They stay after the owner's end.
@@ -9,9 +10,11 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
         let id: PortID
         let name: String?
         let owner: ProcessIdentity?
+        /// Where a service on other machines is reached; nil for a port.
+        let network: String?
 
-        init(id: PortID, name: String?, owner: ProcessIdentity?) {
-            (self.id, self.name, self.owner) = (id, name, owner)
+        init(id: PortID, name: String?, owner: ProcessIdentity?, network: String? = nil) {
+            (self.id, self.name, self.owner, self.network) = (id, name, owner, network)
         }
     }
 
@@ -20,6 +23,19 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
     init(_ id: PortID, name: String? = nil, owner: ProcessIdentity? = nil) {
         facts = Facts(id: id, name: name, owner: owner)
     }
+
+    /// Makes the identity of a service that other machines serve.
+    /// - Parameter network: Where the service is reached.
+    package init(service name: String, network: String) {
+        let digest = "\(name)\n\(network)".utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
+            ($0 ^ UInt64($1)) &* 0x100_0000_01b3
+        }
+        let id = PortID(incarnation: Incarnation(bits: UInt128(digest)), number: 0)
+        facts = Facts(id: id, name: name, owner: nil, network: network)
+    }
+
+    /// Whether the identity is of a port, and not of a service on other machines.
+    package var isPort: Bool { facts.network == nil }
 
     /// The unique identity of the port.
     public var id: PortID { facts.id }
@@ -42,6 +58,7 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
 
     /// The name, or else the number, and the owner.
     public var description: String {
+        if let network = facts.network { return "service \((name ?? "").quoted) on \(network.printable)" }
         let port = name.map { "port \($0.quoted)" } ?? "port \(id.number)"
         return "\(port) of \(ownerText)"
     }

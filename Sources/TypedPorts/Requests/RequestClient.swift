@@ -13,9 +13,10 @@ import RunLoops
 ///
 /// A client of a name outlives its server: it waits for a port of the name, and finds the next after a restart.
 public struct RequestClient: Sendable {
-    private enum Target {
+    enum Target {
         case named(NamedMessagePort)
         case port(RemoteMessagePort)
+        case network(NetworkTarget)
     }
 
     private let target: Target
@@ -39,6 +40,8 @@ public struct RequestClient: Sendable {
         self.init(RemoteMessagePort(right), coder: coder)
     }
 
+    init(target: Target, coder: any MessageCoder) { (self.target, self.coder) = (target, coder) }
+
     /// Sends a request, and returns the reply. The timeout is for both, and includes the wait for a port of the name.
     /// A client of a name sends the request again if certainly no server has handled it. With `mayRepeat`, it also does
     /// so when the server has ended and may have handled the request.
@@ -49,7 +52,7 @@ public struct RequestClient: Sendable {
     ) async throws -> R.Reply {
         let asked = try AskedRequest(request, of: self)
         do {
-            return try asked.value(of: await ask(asked.message, timeout, mayRepeat))
+            return try asked.value(of: await ask(R.self, asked.message, timeout, mayRepeat, asked.observer))
         } catch {
             throw asked.failure(error)
         }
@@ -71,6 +74,10 @@ public struct RequestClient: Sendable {
                 case .named(let named):
                     try named.request(asked.message, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode)
                 case .port(let port): try port.request(asked.message, timeout: timeout, replyMode: replyMode)
+                case .network:
+                    try Self.wait(replyMode) {
+                        try await ask(R.self, asked.message, timeout, mayRepeat, asked.observer)
+                    }
                 }
             return try asked.value(of: reply)
         } catch {
@@ -78,12 +85,14 @@ public struct RequestClient: Sendable {
         }
     }
 
-    nonisolated(nonsending) func ask(
-        _ message: MachPort.Message, _ timeout: Duration, _ mayRepeat: Bool
+    nonisolated(nonsending) func ask<R: NamedRequest>(
+        _ type: R.Type, _ message: MachPort.Message, _ timeout: Duration, _ mayRepeat: Bool,
+        _ observer: (any AskedRequestObserver)? = nil
     ) async throws -> MachPort.Message {
         switch target {
         case .named(let named): try await named.request(message, timeout: timeout, mayRepeat: mayRepeat)
         case .port(let port): try await port.request(message, timeout: timeout)
+        case .network(let network): try await network.request(message, of: type, timeout, mayRepeat, observer)
         }
     }
 
@@ -92,16 +101,21 @@ public struct RequestClient: Sendable {
         switch target {
         case .named(let named): (named.name, named.name)
         case .port(let port): (port.name, port.name ?? port.sendRight.description)
+        case .network(let network): (network.name, network.route.service.description)
         }
     }
 
-    /// The port that is asked now.
-    nonisolated(nonsending) func port(before deadline: ContinuousClock.Instant) async throws -> RemoteMessagePort {
+    /// The port that is asked now; nil when other machines are asked.
+    nonisolated(nonsending) func port(before deadline: ContinuousClock.Instant) async throws -> RemoteMessagePort? {
         switch target {
         case .named(let named): try await named.port(before: deadline)
         case .port(let port): port
+        case .network(let network): try await network.localPort(before: deadline)
         }
     }
+
+    /// The servers on other machines; nil for a client of ports alone.
+    var network: NetworkTarget? { if case .network(let network) = target { network } else { nil } }
 
     /// The error that a request throws for an error of the port.
     func failure<R: NamedRequest>(of type: R.Type, _ error: any Error) -> any Error {

@@ -17,6 +17,15 @@ package struct KnownRequest: Sendable {
     package let name: String
     package let id: UInt32
 
+    /// The id under which the server's port takes such a request from another machine.
+    package var networkID: UInt32 { Self.networkID(of: id) }
+
+    static func networkID(of id: UInt32) -> UInt32 { hash("@network", after: id) }
+
+    private static func hash(_ text: String, after start: UInt32 = 2_166_136_261) -> UInt32 {
+        text.utf8.reduce(start) { ($0 ^ UInt32($1)) &* 16_777_619 }
+    }
+
     /// The request types used so far. They are kept, because a type's name takes longer to make than a message.
     private static let requests = Lock<[ObjectIdentifier: KnownRequest]>([:])
 
@@ -24,8 +33,7 @@ package struct KnownRequest: Sendable {
         let key = ObjectIdentifier(type)
         if let request = requests.withLock({ $0[key] }) { return request }
         let name = name()
-        let id = name.utf8.reduce(2_166_136_261 as UInt32) { ($0 ^ UInt32($1)) &* 16_777_619 }
-        let request = KnownRequest(name: name, id: id)
+        let request = KnownRequest(name: name, id: hash(name))
         requests.withLock { $0[key] = request }
         return request
     }

@@ -5,11 +5,13 @@ package protocol RequestObserver: AnyObject, Sendable {
     /// A request is about to be sent. The service is the name of the port, if it has one.
     func asking(_ request: KnownRequest, of service: String?) -> any AskedRequestObserver
 
-    /// Calls the handler of a request. The context of the asker's observer is the message's last component; in a
-    /// stream's request it is the last but one, before the port for the elements.
+    /// Calls the handler of a request.
+    /// - Parameters:
+    ///   - behindContext: The number of components behind the context of the asker's observer.
+    ///   - isNetwork: Whether the request came from another machine. The last component of bytes says how.
     func handling(
-        _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
-        _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
+        _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, behindContext: Int,
+        isNetwork: Bool, _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws -> MachPort.Message
 }
 
@@ -17,6 +19,9 @@ package protocol RequestObserver: AnyObject, Sendable {
 package protocol AskedRequestObserver: AnyObject, Sendable {
     /// The bytes that travel with the request.
     var context: [UInt8]? { get }
+
+    /// The request goes to another machine.
+    func goes(by networkProtocol: String)
 
     /// Ends the request, unless it has ended.
     func end(_ outcome: Result<MachPort.Message?, any Error>)
@@ -37,16 +42,19 @@ package struct RequestObservers: Sendable {
     }
 
     func handling(
-        _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, isStream: Bool,
-        _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
+        _ request: KnownRequest, of service: String?, _ message: MessagePortRequest, behindContext: Int,
+        isNetwork: Bool, _ handler: @escaping @Sendable (MessagePortRequest) async throws -> MachPort.Message
     ) async throws -> MachPort.Message {
         guard let outer = meter ?? tracer else { return try await handler(message) }
-        guard let tracer, meter != nil else {
-            return try await outer.handling(request, of: service, message, isStream: isStream, handler)
+        @Sendable func observe(
+            _ observer: any RequestObserver, _ message: MessagePortRequest,
+            _ handler: @Sendable (MessagePortRequest) async throws -> MachPort.Message
+        ) async throws -> MachPort.Message {
+            try await observer.handling(
+                request, of: service, message, behindContext: behindContext, isNetwork: isNetwork, handler)
         }
-        return try await outer.handling(request, of: service, message, isStream: isStream) { message in
-            try await tracer.handling(request, of: service, message, isStream: isStream, handler)
-        }
+        guard let tracer, meter != nil else { return try await observe(outer, message, handler) }
+        return try await observe(outer, message) { message in try await observe(tracer, message, handler) }
     }
 }
 
@@ -59,6 +67,11 @@ private final class PairedObserver: AskedRequestObserver {
     }
 
     var context: [UInt8]? { tracer.context }
+
+    func goes(by networkProtocol: String) {
+        meter.goes(by: networkProtocol)
+        tracer.goes(by: networkProtocol)
+    }
 
     func end(_ outcome: Result<MachPort.Message?, any Error>) {
         meter.end(outcome)
@@ -81,7 +94,7 @@ package func errorType(_ error: any Error) -> String {
 struct AskedRequest<R: PortRequest> {
     let message: MachPort.Message
     private let client: RequestClient
-    private let observer: (any AskedRequestObserver)?
+    let observer: (any AskedRequestObserver)?
 
     init(_ request: R, of client: RequestClient) throws {
         self.client = client

@@ -22,8 +22,12 @@ public final class RequestServer: Sendable {
     private struct Entry {
         let request: KnownRequest
         let isStream: Bool
+        let isNetwork: Bool
         let call: Handler
         let failure: @Sendable (any Error) -> any Error
+
+        /// The components behind the context of an observer: the sender on another machine, and a stream's port.
+        var behindContext: Int { (isNetwork ? 1 : 0) + (isStream ? 1 : 0) }
     }
 
     let coder: any MessageCoder
@@ -33,6 +37,8 @@ public final class RequestServer: Sendable {
         var observers = RequestObservers()
         /// The requests whose handlers have begun.
         var begunCount = 0
+        /// The transports by which other machines send requests.
+        var entrances: [any RequestEntrance] = []
     }
 
     private let state = Lock(State())
@@ -88,7 +94,9 @@ public final class RequestServer: Sendable {
         _ type: R.Type = R.self, in lane: RequestLane? = nil,
         _ handler: @escaping @Sendable (R) async throws -> R.Reply
     ) {
-        handle(type, in: lane) { request, _ in try await handler(request) }
+        add(type, in: lane, takesNetwork: R.self is any NetworkRequest.Type) { [coder] request, _ in
+            try coder.message(await handler(request))
+        }
     }
 
     /// Sets a handler that gets also the message port's request, which tells the sender.
@@ -118,7 +126,34 @@ public final class RequestServer: Sendable {
     ) async throws(PortError) {
         try PortError.check("atMost", limit, in: 1...Int.max)
         let lane = RequestLane(atMost: limit, whenFull: whenFull)
-        try await port.serveMessages(in: lane, lasting: streamLimit, answer)
+        let entrances = state.withLock { $0.entrances }
+        if entrances.isEmpty { return try await port.serveMessages(in: lane, lasting: streamLimit, answer) }
+        try await serve(with: entrances) { () throws(PortError) in
+            try await self.port.serveMessages(in: lane, lasting: streamLimit, self.answer)
+        }
+    }
+
+    /// Runs the entrances beside the port, until the port ends or one of them fails.
+    private func serve(
+        with entrances: [any RequestEntrance], _ servePort: @escaping @Sendable () async throws(PortError) -> Void
+    ) async throws(PortError) {
+        let failure = await withTaskGroup(of: PortError?.self) { group in
+            for entrance in entrances {
+                group.addTask {
+                    do throws(PortError) { try await entrance.serve(self) } catch { return error }
+                    return nil
+                }
+            }
+            group.addTask {
+                do throws(PortError) { try await servePort() } catch { return error }
+                return nil
+            }
+            // All end together: an entrance ends only when it can take nothing more.
+            let first = await group.next()
+            group.cancelAll()
+            return first ?? nil
+        }
+        if let failure { throw failure }
     }
 
     @Sendable func answer(_ request: MessagePortRequest) async throws -> MachPort.Message {
@@ -132,7 +167,8 @@ public final class RequestServer: Sendable {
         }
         do {
             return try await observers.handling(
-                entry.request, of: port.name, request, isStream: entry.isStream, entry.call)
+                entry.request, of: port.name, request, behindContext: entry.behindContext, isNetwork: entry.isNetwork,
+                entry.call)
         } catch {
             throw entry.failure(error)
         }
@@ -141,8 +177,17 @@ public final class RequestServer: Sendable {
     /// The number of requests whose handlers have begun.
     var begunCount: Int { state.withLock { $0.begunCount } }
 
-    private func unknownRequest(_ id: UInt32) -> RequestFailure {
-        let names = state.withLock { $0.handlers.values.map(\.request.name) }.sorted()
+    /// The requests with handlers. A request that may come from other machines is there twice.
+    var handled: [(request: KnownRequest, isStream: Bool, isNetwork: Bool)] {
+        state.withLock { $0.handlers.values.map { ($0.request, $0.isStream, $0.isNetwork) } }
+    }
+
+    func handled(under id: UInt32) -> (request: KnownRequest, isStream: Bool)? {
+        state.withLock { $0.handlers[id].map { ($0.request, $0.isStream) } }
+    }
+
+    func unknownRequest(_ id: UInt32, isNetwork: Bool = false) -> RequestFailure {
+        let names = handled.filter { $0.isNetwork == isNetwork }.map(\.request.name).sorted()
         let more = names.count > 8 ? ", and \(names.count - 8) more" : ""
         let known = names.isEmpty ? "has no handlers" : "handles " + names.prefix(8).joined(separator: ", ") + more
         return RequestFailure(
@@ -158,24 +203,39 @@ public final class RequestServer: Sendable {
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
-        await port.finish(before: deadline)
+        // Their requests are requests to the port.
+        for entrance in state.withLock({ $0.entrances }) { await entrance.finish(before: deadline) }
+        return await port.finish(before: deadline)
     }
 
+    /// Adds a transport by which other machines send requests. Only a later ``run(atMost:streamsAtMost:whenFull:)`` uses
+    /// it.
+    package func add(_ entrance: any RequestEntrance) { state.withLock { $0.entrances.append(entrance) } }
+
+    /// - Parameter takesNetwork: Whether the handler takes requests from other machines, too.
     func add<R: NamedRequest>(
-        _ type: R.Type, in lane: RequestLane?, isStream: Bool = false,
+        _ type: R.Type, in lane: RequestLane?, isStream: Bool = false, takesNetwork: Bool = false,
         _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> MachPort.Message
     ) {
         let coder = coder
-        let former = state.withLock { state in
-            state.handlers.updateValue(
-                Entry(
-                    request: R.known, isStream: isStream,
-                    call: { message in try await handler(try message.decode(R.self, with: coder), message) },
-                    failure: { R.sentError($0, coder) }),
-                forKey: R.messageID)
+        func entry(isNetwork: Bool) -> Entry {
+            Entry(
+                request: R.known, isStream: isStream, isNetwork: isNetwork,
+                call: { message in try await handler(try message.decode(R.self, with: coder), message) },
+                failure: { R.sentError($0, coder) })
         }
-        port.setKind(
-            RequestKind(name: R.requestName, mayLast: isStream, lane: lane ?? R.lane), ofRequests: R.messageID)
+        let known = R.known
+        let former = state.withLock { state in
+            let other = takesNetwork ? state.handlers.updateValue(entry(isNetwork: true), forKey: known.networkID) : nil
+            return state.handlers.updateValue(entry(isNetwork: false), forKey: known.id) ?? other
+        }
+        var kind = RequestKind(name: R.requestName, mayLast: isStream, lane: lane ?? R.lane)
+        port.setKind(kind, ofRequests: known.id)
+        if takesNetwork {
+            kind.name += " from the network"
+            kind.placesOf = known.id
+            port.setKind(kind, ofRequests: known.networkID)
+        }
         if let former {
             preconditionFailure(
                 former.request.name == R.requestName

@@ -52,7 +52,7 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
     /// Takes the elements.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let stream: ReplyStream
-        private var reading: StreamReading?
+        private var reading: (any StreamSource)?
         private var batch: ReceivedBatch<R.Element>?
         private var isOver = false
         private var observer: (any AskedRequestObserver)?
@@ -67,7 +67,7 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
                 while !isOver {
                     if let element = try batch?.popFirst(coder) { return element }
                     if reading == nil { observer = client.observer(of: R.known) }
-                    let reading = if let reading { reading } else { try await StreamReading(stream, observer) }
+                    let reading = if let reading { reading } else { try await stream.begin(observer) }
                     self.reading = reading
                     // A batch without elements does not extend the wait.
                     if deadline == nil { deadline = stream.idleTimeout.map { .now + $0 } }
@@ -76,13 +76,33 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
                 }
             } catch {
                 (isOver, reading, batch) = (true, nil, nil)
-                let failure = error is StreamReading.TimedOut ? stream.idleError : client.failure(of: R.self, error)
+                let failure = error is StreamTimedOut ? stream.idleError : client.failure(of: R.self, error)
                 observer?.end(.failure(failure))
                 throw failure
             }
             reading = nil
             observer?.end(.success(nil))
             return nil
+        }
+    }
+
+    /// Asks for the stream, and returns when the server has begun.
+    private func begin(_ observer: (any AskedRequestObserver)?) async throws -> any StreamSource {
+        let deadline = ContinuousClock.now + timeout
+        let message = try client.message(R.messageID, request, observer)
+        guard let server = try await client.port(before: deadline) else {
+            // A client of ports alone always has a port.
+            guard let network = client.network else { throw StreamTimedOut() }
+            try network.check(R.self)
+            observer?.goes(by: network.route.networkProtocol)
+            return try await network.route.stream(message, before: deadline)
+        }
+        return try await StreamReading(of: server, message, before: deadline) { [client] message, server in
+            // A client of a name asks the next port when this one has certainly not taken the request.
+            if client.network == nil { return try await client.ask(R.self, message, .seconds(1 << 40), false) }
+            return try await server.request(message, timeout: .seconds(1 << 40))
+        } successor: { [client] in
+            try await client.port(before: deadline) ?? server
         }
     }
 
@@ -96,7 +116,7 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
 /// The stream's last message says how the stream ends, and so proves that no element is missing. The server replies to
 /// the request only after this side has released the port. When the request ends before the stream, the server has
 /// refused it or has ended, and the rest of the stream is on its way or lost.
-private final class StreamReading: Sendable {
+final class StreamReading: StreamSource {
     /// The queue limit in batches, of the server and of this process each.
     private static let queueLimit = 8
 
@@ -118,46 +138,49 @@ private final class StreamReading: Sendable {
         case failed(any Error)
     }
 
-    /// No message has come before the deadline.
-    struct TimedOut: Error {}
-
     /// How long messages may be on their way after the end of their request, while a reader waits.
     private static let (transitAfterReply, transitAfterFailure) = (Duration.seconds(1), Duration.milliseconds(100))
 
+    typealias Ask = @Sendable (MachPort.Message, RemoteMessagePort) async throws -> MachPort.Message
+
     /// Returns when the server has begun.
-    init<R: PortStreamRequest>(_ stream: ReplyStream<R>, _ observer: (any AskedRequestObserver)?) async throws {
-        let (client, deadline) = (stream.client, ContinuousClock.now + stream.timeout)
-        let remote = try await client.port(before: deadline)
-        let port = try remote.makePort(queueLimit: Self.queueLimit)
-        var message = try client.message(R.messageID, stream.request, observer)
+    /// - Parameters:
+    ///   - message: The request, without the port for the elements.
+    ///   - ask: Sends the request, and returns when it has ended.
+    ///   - successor: The port that has the server's place after the server's end.
+    init(
+        of server: RemoteMessagePort, _ message: MachPort.Message, before deadline: ContinuousClock.Instant,
+        _ ask: @escaping Ask, successor: @Sendable () async throws -> RemoteMessagePort
+    ) async throws {
+        let port = try server.makePort(queueLimit: Self.queueLimit)
+        var message = message
         message.components.append(.port(port.sendRight))
         let state = State()
-        let server = remote
         self.port = port
         self.state = state
         self.server = server
         asking = Task { [message, right = port.sendRight] in
-            let end = await Self.end(of: message, client, server)
+            let end = await Self.end(of: message, server, ask)
             state.requestEnd.withLock { $0 = end }
             try? await right.send(MachPort.Message(id: StreamMessage.requestEnded.rawValue))
         }
         // The first message has no elements.
         do {
             _ = try await nextMessage(before: deadline, hasBegun: false)
-        } catch is TimedOut {
+        } catch is StreamTimedOut {
             // The port may have ended meanwhile. Then the error names the port that now has the name, or says that
             // there is none.
-            let server = server.isValid ? server : try await client.port(before: deadline)
+            let server = server.isValid ? server : try await successor()
             throw PortError.receiveTimedOut(port: server.identity)
         }
     }
 
     /// Asks for the stream, and waits for the end of the request.
     private static func end(
-        of request: MachPort.Message, _ client: RequestClient, _ server: RemoteMessagePort
+        of request: MachPort.Message, _ server: RemoteMessagePort, _ ask: Ask
     ) async -> RequestEnd {
         do {
-            let reply = try await client.ask(request, .seconds(1 << 40), false)
+            let reply = try await ask(request, server)
             if reply.id == StreamMessage.end.rawValue { return .replied }
             let failure = RequestFailure("the server replied, and sent no stream")
             return .failed(PortError.failed(port: server.identity, failure))
@@ -172,9 +195,12 @@ private final class StreamReading: Sendable {
         port.invalidate()
     }
 
-    /// The next elements; nil after the end.
     nonisolated(nonsending) func nextMessage(
-        before deadline: ContinuousClock.Instant?, hasBegun: Bool = true
+        before deadline: ContinuousClock.Instant?
+    ) async throws -> MachPort.Message? { try await nextMessage(before: deadline, hasBegun: true) }
+
+    private nonisolated(nonsending) func nextMessage(
+        before deadline: ContinuousClock.Instant?, hasBegun: Bool
     ) async throws -> MachPort.Message? {
         while true {
             let requestEnd = state.requestEnd.withLock { $0 }
@@ -185,7 +211,7 @@ private final class StreamReading: Sendable {
                 switch requestEnd {
                 case .failed(let error): throw error
                 case .replied where !server.isValid: throw PortError.becameInvalid(port: server.identity)
-                case .replied, nil: if let deadline, deadline <= .now { throw TimedOut() }
+                case .replied, nil: if let deadline, deadline <= .now { throw StreamTimedOut() }
                 }
                 continue
             }

@@ -9,7 +9,9 @@ extension RequestServer {
         _ type: R.Type = R.self, in lane: RequestLane? = nil,
         _ handler: @escaping @Sendable (R) async throws -> Elements
     ) where Elements.Element == R.Element {
-        handle(type, in: lane) { request, _ in try await handler(request) }
+        addStream(type, in: lane, takesNetwork: R.self is any NetworkRequest.Type) { request, _ in
+            try await handler(request)
+        }
     }
 
     /// Sets a handler that gets also the message port's request, which tells the sender, and answers with the elements
@@ -17,9 +19,27 @@ extension RequestServer {
     public func handle<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
         _ type: R.Type = R.self, in lane: RequestLane? = nil,
         _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
+    ) where Elements.Element == R.Element { addStream(type, in: lane, takesNetwork: false, handler) }
+
+    /// Sets a handler that also gets the place that the request came from, and answers with the elements of a sequence. A
+    /// handler that gets a `MessagePortRequest` in its place takes no requests from other machines.
+    @_disfavoredOverload
+    public func handle<R: PortStreamRequest & NetworkRequest, Elements: AsyncSequence & Sendable>(
+        _ type: R.Type = R.self, in lane: RequestLane? = nil,
+        _ handler: @escaping @Sendable (R, RequestOrigin) async throws -> Elements
+    ) where Elements.Element == R.Element {
+        let networkID = R.known.networkID
+        addStream(type, in: lane, takesNetwork: true) { request, message in
+            try await handler(request, RequestOrigin(message, networkID: networkID, isStream: true))
+        }
+    }
+
+    private func addStream<R: PortStreamRequest, Elements: AsyncSequence & Sendable>(
+        _ type: R.Type, in lane: RequestLane?, takesNetwork: Bool,
+        _ handler: @escaping @Sendable (R, MessagePortRequest) async throws -> Elements
     ) where Elements.Element == R.Element {
         let coder = coder
-        add(type, in: lane, isStream: true) { request, message in
+        add(type, in: lane, isStream: true, takesNetwork: takesNetwork) { request, message in
             // The port for the elements is the last component, after the attachments of the request.
             guard case .port(let right)? = message.message.components.last else {
                 throw RequestFailure("the request for a stream has no port to send to")
@@ -42,6 +62,21 @@ extension RequestServer {
             await reader.isDone()
             if let failure { throw failure }
             return MachPort.Message(id: StreamMessage.end.rawValue)
+        }
+    }
+}
+
+extension RequestServer {
+    /// Hands the request for a stream from another machine to its handler, and returns when the handler has begun.
+    /// - Throws: What an asker on this machine gets.
+    package nonisolated(nonsending) func stream(
+        _ message: MachPort.Message, before deadline: ContinuousClock.Instant
+    ) async throws -> any StreamSource {
+        let port = RemoteMessagePort(sendRight)
+        return try await StreamReading(of: port, message, before: deadline) { message, port in
+            try await port.request(message, timeout: .seconds(1 << 40))
+        } successor: {
+            port
         }
     }
 }

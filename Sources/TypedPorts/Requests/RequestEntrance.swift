@@ -1,0 +1,56 @@
+import Ports
+
+// How requests from other machines reach a server: by the port of the server, so that lanes, back-pressure, `finish` and
+// `portctl` treat them as all others.
+
+/// A transport that takes requests for a server.
+package protocol RequestEntrance: AnyObject, Sendable {
+    /// Takes requests until the task is cancelled. Then those that were taken are cancelled, too.
+    /// - Throws: `PortError` when it can take none any more.
+    nonisolated(nonsending) func serve(_ server: RequestServer) async throws(PortError)
+
+    /// Takes no more requests, and returns when all that were taken have their outcomes, or at the deadline.
+    nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant?) async
+}
+
+/// A request of another machine that the server has a handler for.
+package struct NetworkHandled: Sendable {
+    package let request: KnownRequest
+    package let isStream: Bool
+}
+
+extension RequestServer {
+    /// The requests that other machines may send.
+    package var networkRequests: [NetworkHandled] {
+        handled.filter(\.isNetwork).map { NetworkHandled(request: $0.request, isStream: $0.isStream) }
+    }
+
+    /// The kind of a request from another machine.
+    /// - Throws: `RequestFailure` when the server takes no such request.
+    package func networkRequest(id: UInt32) throws -> NetworkHandled {
+        if let found = handled(under: KnownRequest.networkID(of: id)) {
+            return NetworkHandled(request: found.request, isStream: found.isStream)
+        }
+        if let local = handled(under: id) {
+            throw RequestFailure(
+                fault:
+                    "the server takes no \(local.request.name) from other machines: declare it a NetworkRequest, with a "
+                    + "handler that gets no MessagePortRequest")
+        }
+        throw unknownRequest(id, isNetwork: true)
+    }
+
+    /// The message of a request from another machine, for the server's port.
+    package func message(
+        of request: NetworkHandled, _ components: [[UInt8]], from sender: [UInt8]
+    ) -> MachPort.Message {
+        MachPort.Message(id: request.request.networkID, components.map { .bytes($0) } + [.bytes(sender)])
+    }
+
+    /// Hands a request from another machine to its handler, and returns the reply.
+    /// - Throws: What an asker on this machine gets.
+    package nonisolated(nonsending) func ask(_ message: MachPort.Message) async throws -> MachPort.Message {
+        // Its asker gives it up.
+        try await RemoteMessagePort(sendRight).request(message, timeout: .seconds(1 << 40))
+    }
+}
