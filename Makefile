@@ -17,8 +17,8 @@ Begin
   make run           build wordcount, and count the words of this repository
   make test          build everything, and run all examples and all tests
   make examples      run the examples, and compare their output
-  make companions    run the examples in other loops, as a service, and
-                     with metrics and traces
+  make companions    run the examples in other loops, as a service, with
+                     metrics and traces, and over NATS
   make migrate       build ports-migrate, and run its tests
   make docs-preview  build the documentation, and show it in a browser
 
@@ -53,25 +53,25 @@ export HELP
 help:
 	@echo "$$HELP"
 
-# Installs packages with apt-get, because something is missing.
-INSTALL = if ! command -v apt-get >/dev/null; then \
-		echo "error: $(1) is missing and there is no apt-get: install $(2) by hand" >&2; exit 1; \
-	fi; \
-	sudo=; \
-	if [ "$$(id -u)" != 0 ]; then \
-		sudo=sudo; \
-		if ! command -v sudo >/dev/null; then \
-			echo "error: $(1) is missing and there is no sudo: run 'apt-get install $(2)' as root" >&2; exit 1; \
+# Installs packages if pkg-config does not find a library, or there is no command of a name.
+REQUIRE = $(call INSTALL,pkg-config --exists $(1),$(1),$(2))
+REQUIRE_COMMAND = $(call INSTALL,PATH="$$PATH:/usr/sbin" command -v $(1) >/dev/null,$(1),$(2))
+INSTALL = if ! $(1) 2>/dev/null; then \
+		if ! command -v apt-get >/dev/null; then \
+			echo "error: $(2) is missing and there is no apt-get: install $(3) by hand" >&2; exit 1; \
 		fi; \
-	fi; \
-	echo "installing $(2)"; \
-	export DEBIAN_FRONTEND=noninteractive; \
-	$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(2) >/dev/null || { \
-		echo "error: $(2) could not be installed; see what apt-get says above" >&2; exit 1; }
-
-# Installs packages if pkg-config does not find a library, or the shell no command.
-REQUIRE = if ! pkg-config --exists $(1) 2>/dev/null; then $(call INSTALL,$(1),$(2)); fi
-REQUIRE_COMMAND = if ! command -v $(1) >/dev/null; then $(call INSTALL,$(1),$(2)); fi
+		sudo=; \
+		if [ "$$(id -u)" != 0 ]; then \
+			sudo=sudo; \
+			if ! command -v sudo >/dev/null; then \
+				echo "error: $(2) is missing and there is no sudo: run 'apt-get install $(3)' as root" >&2; exit 1; \
+			fi; \
+		fi; \
+		echo "installing $(3)"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		$$sudo apt-get update -qq && $$sudo apt-get install -y -qq $(3) >/dev/null || { \
+			echo "error: $(3) could not be installed; see what apt-get says above" >&2; exit 1; }; \
+	fi
 
 dependencies:
 	@$(call REQUIRE,libzmq,libzmq3-dev pkg-config)
@@ -139,6 +139,9 @@ examples: dependencies
 COMPANIONS = -c release --package-path Examples/Companions --scratch-path .build/companions -debug-info-format none
 companions: dependencies
 	@$(call REQUIRE,glib-2.0,libglib2.0-dev)
+	@$(call REQUIRE,libnats,libnats-dev)
+	@$(call REQUIRE_COMMAND,nats-server,nats-server)
+	@$(call REQUIRE_COMMAND,openssl,openssl)
 	@$(BUILD) $(COMPANIONS)
 	@bin=.build/companions/release; $(call COMPARE,Examples/Companions/Sources/*/expected.txt)
 	@.build/companions/release/service-check
@@ -278,8 +281,9 @@ bench-check: dependencies
 		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
 # One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one.
-DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts Workers Activation ServiceManager PortsInspection PortsMetrics PortsTracing FoundationPorts CoreFoundationPorts XPC ZeroMQ
+DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts Workers Activation ServiceManager PortsInspection PortsMetrics PortsTracing NATSPorts FoundationPorts CoreFoundationPorts XPC ZeroMQ
 docs: dependencies
+	@$(call REQUIRE,libnats,libnats-dev)
 	@mkdir -p .build/documentation
 	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --enable-all-traits --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
 		generate-documentation --enable-experimental-combined-documentation $(DOCUMENTED:%=--target %) \

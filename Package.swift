@@ -16,6 +16,7 @@ let package = Package(
         .library(name: "PortsInspection", targets: ["PortsInspection"]),
         .library(name: "PortsMetrics", targets: ["PortsMetrics"]),
         .library(name: "PortsTracing", targets: ["PortsTracing"]),
+        .library(name: "NATSPorts", targets: ["NATSPorts"]),
         .library(name: "CoreFoundationPorts", targets: ["CoreFoundationPorts"]),
         // For C: `make install` installs it as libCoreFoundationPorts.so.
         .library(name: "CFPorts", type: .dynamic, targets: ["CoreFoundationPorts"]),
@@ -32,6 +33,7 @@ let package = Package(
         .trait(name: "CommandLine", description: "The command portctl, which needs swift-argument-parser."),
         .trait(name: "Metrics", description: "The library PortsMetrics, which needs swift-metrics."),
         .trait(name: "Tracing", description: "The library PortsTracing, which needs swift-distributed-tracing."),
+        .trait(name: "NATS", description: "The library NATSPorts, which needs libnats."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
@@ -93,6 +95,13 @@ let package = Package(
             ]),
         // What CoreFoundation's headers lack, for Swift here, and for `make install`.
         .systemLibrary(name: "CCoreFoundationPorts"),
+        .systemLibrary(name: "CNATS", providers: [.apt(["libnats-dev"])]),
+        .target(
+            name: "NATSPorts",
+            dependencies: [
+                "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
+                .target(name: "CNATS", condition: .when(traits: ["NATS"])),
+            ]),
         // The import of CoreFoundation does not link the library that has it.
         .target(
             name: "CoreFoundationPorts",
@@ -107,7 +116,7 @@ let package = Package(
             dependencies: [
                 "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection",
                 "PortsMetrics",
-                "PortsTracing", "FoundationPorts", "CoreFoundationPorts", "XPC", "ZeroMQ",
+                "PortsTracing", "NATSPorts", "FoundationPorts", "CoreFoundationPorts", "XPC", "ZeroMQ",
             ]),
         .executableTarget(
             name: "portctl",

@@ -11,6 +11,7 @@ let tracing: [Target.Dependency] = [
     typedPorts, .product(name: "PortsTracing", package: "swift-ports"),
     .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
 ]
+let natsPorts = Target.Dependency.product(name: "NATSPorts", package: "swift-ports")
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
 ]
@@ -20,7 +21,7 @@ let nio: [Target.Dependency] = [
 let package = Package(
     name: "Companions",
     dependencies: [
-        .package(name: "swift-ports", path: "../..", traits: ["Ports", "Metrics", "Tracing"]),
+        .package(name: "swift-ports", path: "../..", traits: ["Ports", "Metrics", "Tracing", "NATS"]),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -43,7 +44,7 @@ let package = Package(
         .executableTarget(name: "service-check", dependencies: [ports, lifecycle]),
         .executableTarget(name: "pool-service", dependencies: [workers, lifecycle], exclude: ["expected.txt"]),
         // The snippets of the pages of the modules.
-        .target(name: "PageSnippets", dependencies: tracing + [metrics, lifecycle]),
+        .target(name: "PageSnippets", dependencies: tracing + [metrics, natsPorts, lifecycle]),
         .testTarget(
             name: "PortsMetricsTests",
             dependencies: [typedPorts, metrics, .product(name: "MetricsTestKit", package: "swift-metrics")]),
@@ -51,6 +52,12 @@ let package = Package(
         .executableTarget(name: "traced-server", dependencies: ["TracedRequests"] + tracing),
         // A measurement, which no test runs.
         .executableTarget(name: "tracing-cost", dependencies: tracing),
+        // Requests over NATS, and a program that serves and asks.
+        .target(name: "FarRequests", dependencies: [typedPorts]),
+        .executableTarget(name: "far-peer", dependencies: ["FarRequests", typedPorts, natsPorts]),
+        .testTarget(
+            name: "NATSPortsTests",
+            dependencies: ["FarRequests", "far-peer", natsPorts, runLoops, metrics] + tracing),
         .testTarget(name: "PortsTracingTests", dependencies: ["TracedRequests", "traced-server"] + tracing),
     ],
     swiftLanguageModes: [.v6]

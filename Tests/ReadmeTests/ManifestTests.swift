@@ -9,7 +9,7 @@ struct ManifestTests {
         let libraries = [
             "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection",
             "PortsMetrics",
-            "PortsTracing",
+            "PortsTracing", "NATSPorts",
             "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "XPC", "ZeroMQ",
         ]
         #expect(products == libraries + ["portctl"])

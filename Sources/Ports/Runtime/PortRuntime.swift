@@ -171,3 +171,8 @@ public final class PortRuntime: Sendable {
         replies.close()
     }
 }
+
+extension PortRuntime {
+    /// Makes a waiter for a task that waits for something else than a port.
+    package func makeTaskWaiter() -> TaskWaiter { TaskWaiter(housekeeping) }
+}

@@ -2,7 +2,7 @@ import RunLoopLocks
 import RunLoops
 
 /// A task that waits without blocking a thread. The housekeeping thread watches the descriptor and the clock.
-final class TaskWaiter: Waiter {
+package final class TaskWaiter: Waiter {
     private struct State {
         var isWoken = false
         var continuation: CheckedContinuation<Void, Never>?
@@ -16,7 +16,7 @@ final class TaskWaiter: Waiter {
 
     deinit { stopWatching() }
 
-    func wake() {
+    package func wake() {
         let continuation = state.withLock { state in
             state.isWoken = state.continuation == nil
             return state.continuation.take()
@@ -35,7 +35,7 @@ final class TaskWaiter: Waiter {
     /// Suspends until a wake-up, the descriptor or the deadline.
     /// - Returns: False when the deadline had passed before the call.
     /// - Throws: `CancellationError`, or ``PortError`` without a thread for the deadline.
-    nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws -> Bool {
+    package nonisolated(nonsending) func wait(until deadline: MonotonicInstant) async throws -> Bool {
         defer { stopWatching() }
         if deadline.hasPassed { return false }
         var timer: ThreadRunLoop.Timer?

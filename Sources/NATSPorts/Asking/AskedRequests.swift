@@ -1,0 +1,155 @@
+#if NATS
+    import Ports
+    import RunLoopLocks
+
+    /// A request of this connection, which waits for answers.
+    protocol Asked: AnyObject, Sendable {
+        /// Called in the order in which the answers come, on a thread of libnats.
+        /// - Returns: Whether it was the last.
+        func receive(_ answer: Answer) -> Bool
+
+        /// Nobody serves the name.
+        func noResponders()
+
+        /// The server has not said for some seconds that it has the request: it is gone, or cannot be reached.
+        func lost()
+
+        /// The frames of a stream that were taken.
+        var taken: UInt32 { get }
+
+        /// The server says how many frames of the stream it has sent.
+        /// - Returns: Whether one of them is missing.
+        func noteSent(_ count: UInt32) -> Bool
+    }
+
+    /// The requests of a connection, by their numbers. While they wait, their askers tell the servers so every second.
+    /// Either side takes the other for dead after four seconds without news.
+    final class AskedRequests: Sendable {
+        /// The time between two messages of an asker that still waits.
+        static let renewal = Duration.seconds(1)
+        /// The time after which a side that was not heard of counts as dead.
+        static let patience = Duration.seconds(4)
+
+        private struct Entry {
+            let asked: any Asked
+            /// The subject by which all servers of the name are told something.
+            let control: String
+            /// The subject of the server that has the request, when it is known.
+            var holder: String?
+            let since = ContinuousClock.now
+            var lastHeard = ContinuousClock.now
+
+            /// Where to tell the server something.
+            var subject: String { holder ?? control }
+        }
+
+        private struct State {
+            var last: UInt64 = 0
+            var entries: [UInt64: Entry] = [:]
+            var renewing: Task<Void, Never>?
+        }
+
+        /// The subjects of the answers, without the requests' numbers.
+        let prefix: String
+        private let state = Lock(State())
+
+        init(prefix: String) { self.prefix = prefix }
+
+        func subject(of number: UInt64) -> String { "\(prefix)\(number)" }
+
+        /// Adds a request, which has to be removed in the end.
+        /// - Parameter publish: Publishes a frame to a subject.
+        func add(
+            _ asked: any Asked, control: String, _ publish: @escaping @Sendable ([UInt8], String) -> Void
+        ) -> UInt64 {
+            state.withLock { state in
+                state.last += 1
+                state.entries[state.last] = Entry(asked: asked, control: control)
+                if state.renewing == nil {
+                    state.renewing = Task { [weak self] in
+                        while (try? await Task.sleep(for: Self.renewal)) != nil, self?.renew(publish) == true {}
+                    }
+                }
+                return state.last
+            }
+        }
+
+        /// - Returns: The subject to release the request by; nil when it has ended before.
+        func remove(_ number: UInt64) -> String? {
+            let entry = state.withLock { $0.entries.removeValue(forKey: number) }
+            return entry?.subject
+        }
+
+        func setHolder(_ holder: String, of number: UInt64) {
+            state.withLock { state in
+                state.entries[number]?.holder = holder
+                state.entries[number]?.lastHeard = .now
+            }
+        }
+
+        /// The subject of the server that has the request.
+        func holder(of number: UInt64) -> String? { state.withLock { $0.entries[number]?.holder } }
+
+        // MARK: Answers
+
+        func receive(_ delivery: Delivery) {
+            guard let number = UInt64(delivery.subject.dropFirst(prefix.count)) else { return }
+            let asked = state.withLock { $0.entries[number]?.asked }
+            if delivery.hasNoResponders {
+                end(number)
+                asked?.noResponders()
+                return
+            }
+            // Anybody who may publish here can send nonsense.
+            guard let answer = try? Answer(delivery.bytes) else { return }
+            if case .held(let holder, let requests) = answer {
+                for request in requests { noteHeld(request, by: holder) }
+                return
+            }
+            guard let asked else { return }
+            if case .begun(let holder) = answer { setHolder(holder, of: number) }
+            if asked.receive(answer) { end(number) }
+        }
+
+        private func noteHeld(_ request: Answer.HeldRequest, by holder: String) {
+            setHolder(holder, of: request.number)
+            let asked = state.withLock { $0.entries[request.number]?.asked }
+            if asked?.noteSent(request.sent) == true { end(request.number) }
+        }
+
+        private func end(_ number: UInt64) {
+            // Released after the lock.
+            _ = state.withLock { $0.entries.removeValue(forKey: number) }
+        }
+
+        // MARK: Leases
+
+        /// Tells the servers which requests still wait, and ends those whose servers are gone.
+        /// - Returns: False when there are no requests left, and nobody renews any more.
+        private func renew(_ publish: @Sendable ([UInt8], String) -> Void) -> Bool {
+            let now = ContinuousClock.now
+            var (lost, renewed): ([any Asked], [String: [Question.HeldByAsker]]) = ([], [:])
+            let goesOn = state.withLock { state in
+                for (number, entry) in state.entries {
+                    if now - entry.lastHeard > Self.patience {
+                        lost.append(entry.asked)
+                        state.entries[number] = nil
+                    } else if now - entry.since >= Self.renewal / 2 {
+                        renewed[entry.subject, default: []].append(.init(number: number, taken: entry.asked.taken))
+                    }
+                }
+                if state.entries.isEmpty { state.renewing = nil }
+                return !state.entries.isEmpty
+            }
+            for asked in lost { asked.lost() }
+            for (subject, requests) in renewed {
+                // So that the answer is small, too.
+                for start in stride(from: 0, to: requests.count, by: 1000) {
+                    let part = Array(requests[start..<min(start + 1000, requests.count)])
+                    publish(Question.hold(asker: prefix, wantsAnswer: true, part).frame, subject)
+                }
+            }
+            return goesOn
+        }
+    }
+#endif

@@ -1,0 +1,159 @@
+#if NATS
+    import Ports
+    import RunLoopLocks
+    import TypedPorts
+
+    /// The way from a client to the servers of a name.
+    final class NATSRoute: RequestRoute {
+        let connection: NATSConnection
+        let name: String
+        let subjects: ServiceSubjects
+
+        init(_ name: String, _ connection: NATSConnection) throws(NATSError) {
+            subjects = try ServiceSubjects(name)
+            (self.name, self.connection) = (name, connection)
+        }
+
+        var service: PortIdentity { PortIdentity(service: name, network: connection.url) }
+        var networkProtocol: String { "nats" }
+
+        nonisolated(nonsending) func request(
+            _ message: MachPort.Message, timeout: Duration, mayRepeat: Bool
+        ) async throws -> MachPort.Message {
+            let deadline = ContinuousClock.now + timeout
+            let frame = Question.request(id: message.id, try message.networkComponents()).frame
+            var pause = Duration.zero
+            while true {
+                do {
+                    return try await reply(to: frame, before: deadline)
+                } catch PortError.refused where pause + .milliseconds(10) < deadline - .now {
+                    // The server ends, and has handled nothing. NATS soon chooses among the others.
+                    if pause > .zero { try await Task.sleep(for: pause) }
+                    pause = min(max(.milliseconds(10), pause * 2), .seconds(1))
+                } catch PortError.becameInvalid where mayRepeat && deadline > .now {
+                    continue
+                }
+            }
+        }
+
+        private nonisolated(nonsending) func reply(
+            to frame: [UInt8], before deadline: ContinuousClock.Instant
+        ) async throws -> MachPort.Message {
+            let asked = AskedReply()
+            let number = try await ask(frame, asked, before: deadline)
+            do {
+                if let outcome = try await asked.outcome(before: deadline, on: connection.runtime) {
+                    return try message(of: outcome)
+                }
+            } catch {
+                connection.release(number)
+                throw error
+            }
+            connection.release(number)
+            // The answer may have come together with the deadline.
+            if let outcome = asked.outcome { return try message(of: outcome) }
+            throw PortError.receiveTimedOut(port: service)
+        }
+
+        /// Publishes a request, as soon as there is a connection.
+        /// - Returns: The number of the request.
+        /// - Throws: `PortError`: `messageTooLarge`, `cannotConnect`; `NATSError.closed`; `CancellationError`.
+        nonisolated(nonsending) func ask(
+            _ frame: [UInt8], _ asked: some Asked, before deadline: ContinuousClock.Instant
+        ) async throws -> UInt64 {
+            while true {
+                guard try await connection.isConnected(before: deadline) else {
+                    throw PortError.cannotConnect(
+                        port: service, reason: "the connection to NATS is lost, and has not come back in time")
+                }
+                let limit = connection.handle.messageLimit
+                guard frame.count <= limit else {
+                    throw PortError.messageTooLarge(port: service, size: frame.count, limit: limit)
+                }
+                let number = connection.add(asked, control: subjects.control)
+                let reply = connection.asked.subject(of: number)
+                switch connection.handle.publish(frame, to: subjects.requests, reply: reply) {
+                case .sent: return number
+                case .unclear:
+                    _ = connection.asked.remove(number)
+                    throw PortError.becameInvalid(port: service)
+                case .unsent:
+                    _ = connection.asked.remove(number)
+                    // The connection has just ended, and its state follows.
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+            }
+        }
+
+        private func message(of outcome: AskedReply.Outcome) throws -> MachPort.Message {
+            switch outcome {
+            case .answer(.reply(let id, let components)):
+                MachPort.Message(id: id, components.map { .bytes($0) })
+            case .answer(let answer): throw error(of: answer)
+            case .noResponders: throw nobodyServes
+            case .lost: throw PortError.becameInvalid(port: service)
+            }
+        }
+
+        var nobodyServes: PortError { .nameNotFound(name, directory: connection.url) }
+
+        /// The error for an answer in place of the reply.
+        func error(of answer: Answer) -> any Error {
+            switch answer {
+            case .failed(let failure): PortError.failed(port: service, failure)
+            case .busy(let limit): PortError.serverBusy(port: service, limit: limit)
+            case .refused: PortError.refused(port: service)
+            case .unanswered: PortError.unanswered(port: service)
+            case .reply, .begun, .elements, .end, .held:
+                PortError.failed(
+                    port: service, RequestFailure("the server sent another answer than the request asks for"))
+            }
+        }
+
+        nonisolated(nonsending) func stream(
+            _ message: MachPort.Message, before deadline: ContinuousClock.Instant
+        ) async throws -> any StreamSource {
+            let frame = Question.stream(
+                id: message.id, window: AskedStream.window, try message.networkComponents()
+            ).frame
+            while true {
+                let asked = AskedStream()
+                let stream = NATSStream(asked, try await ask(frame, asked, before: deadline), self)
+                do {
+                    try await stream.begin(before: deadline)
+                    return stream
+                } catch PortError.refused where deadline > .now + .milliseconds(20) {
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+            }
+        }
+    }
+
+    /// The subjects of a service.
+    struct ServiceSubjects: Sendable {
+        /// Of several servers, one gets each request.
+        let requests: String
+        /// Every server gets what is published here.
+        let control: String
+
+        init(_ name: String) throws(NATSError) {
+            let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+            let isSubject = parts.allSatisfy { part in
+                !part.isEmpty
+                    && part.utf8.allSatisfy {
+                        switch $0 {
+                        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                            true
+                        default: false
+                        }
+                    }
+            }
+            guard isSubject, name.utf8.count <= 255, parts[0] != "_INBOX" else { throw .badName(name) }
+            (requests, control) = (name, "\(name).$ports")
+        }
+
+        /// The subject of one server.
+        func holder(_ id: String) -> String { "\(control).\(id)" }
+    }
+#endif

@@ -1,0 +1,198 @@
+#if NATS
+    import Dispatch
+    import Ports
+    import RunLoopLocks
+    import TypedPorts
+
+    /// A connection with NATS, on which servers serve and clients ask. One is enough for a program.
+    ///
+    /// NATS connects again when the connection is lost, also with another server of its cluster. Any thread may call all
+    /// methods.
+    public final class NATSConnection: Sendable, CustomStringConvertible {
+        /// The servers, without users and passwords.
+        public let url: String
+
+        let handle: NATSHandle
+        let asked: AskedRequests
+        let runtime = PortRuntime.shared
+        private let inbox: NATSHandle.Subscription
+        private let news: ConnectionNews
+
+        /// Connects. The task is suspended until a server has accepted the program.
+        /// - Parameters:
+        ///   - urls: The servers: `nats://host:4222` or `tls://host:4222`, and several of one cluster with commas between
+        ///     them.
+        ///   - options: How the program proves who it is, and encryption.
+        /// - Throws: ``NATSError``: `unprotected` for a server on another machine without encryption or authentication,
+        ///   unless the options allow it; `badURL`, `cannotConnect`.
+        public nonisolated(nonsending) convenience init(
+            _ urls: String, options: NATSOptions = NATSOptions()
+        ) async throws(NATSError) {
+            let made: Result<Parts, NATSError> = await withCheckedContinuation { continuation in
+                // The call of libnats blocks.
+                DispatchQueue.global().async { continuation.resume(returning: Parts.result(urls, options)) }
+            }
+            try self.init(made.get())
+        }
+
+        /// Connects. Blocks until a server has accepted the program.
+        /// - Throws: ``NATSError``, as the form for tasks.
+        @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
+        public convenience init(_ urls: String, options: NATSOptions = NATSOptions()) throws(NATSError) {
+            try self.init(Parts(urls, options))
+        }
+
+        private init(_ parts: Parts) {
+            (url, handle, asked, inbox, news) = (parts.url, parts.handle, parts.asked, parts.inbox, parts.news)
+        }
+
+        deinit { close() }
+
+        /// The parts of a connection.
+        private struct Parts: Sendable {
+            let url: String
+            let handle: NATSHandle
+            let asked: AskedRequests
+            let inbox: NATSHandle.Subscription
+            let news: ConnectionNews
+
+            static func result(_ urls: String, _ options: NATSOptions) -> Result<Parts, NATSError> {
+                Result { () throws(NATSError) in try Parts(urls, options) }
+            }
+
+            init(_ urls: String, _ options: NATSOptions) throws(NATSError) {
+                var servers: [ServerURL] = []
+                for text in urls.split(separator: ",", omittingEmptySubsequences: false) {
+                    servers.append(try ServerURL(String(text)))
+                }
+                let isEncrypted = options.tls != nil || servers.contains(where: \.isTLS)
+                var isProtected = true
+                for server in servers {
+                    let isKnown =
+                        options.authentication != nil || server.hasUser || options.tls?.certificateFile != nil
+                    if isEncrypted && isKnown { continue }
+                    isProtected = false
+                    if !server.isLoopback && !options.allowsUnprotected { throw .unprotected(url: server.text) }
+                }
+                url = servers.map(\.text).joined(separator: ",")
+                let (url, news) = (url, ConnectionNews(url))
+                self.news = news
+                handle = try NATSHandle(
+                    servers, options, isProtected: isProtected,
+                    .init(
+                        isConnected: { news.set(isConnected: $0) }, isClosed: { news.close() },
+                        failed: { news.note($0) }))
+                let asked = AskedRequests(prefix: "\(options.inboxPrefix).\(randomName()).")
+                self.asked = asked
+                inbox = try handle.subscribe("\(asked.prefix)*", url: url) { asked.receive($0) }
+            }
+        }
+
+        /// The URL.
+        public var description: String { url }
+
+        /// Whether there is a connection with a server at the moment.
+        public var isConnected: Bool { handle.isConnected }
+
+        /// Ends the connection. Servers on it end, and requests fail. Call ``TypedPorts/RequestServer/finish(before:)`` of
+        /// the servers first, so that they answer what they have taken.
+        public func close() {
+            news.isClosing.open()
+            handle.close()
+        }
+
+        /// The server of NATS that the connection leads to, without a user and a password.
+        var relay: String { handle.relay ?? url }
+
+        // MARK: State
+
+        /// Suspends until there is a connection.
+        /// - Returns: False when the deadline came first.
+        /// - Throws: `NATSError.closed`, `CancellationError`.
+        nonisolated(nonsending) func isConnected(before deadline: ContinuousClock.Instant) async throws -> Bool {
+            if handle.isConnected { return true }
+            while !news.isClosed.isOpen {
+                // The news may be late.
+                if handle.isConnected { return true }
+                guard try await news.isConnected.wait(before: min(deadline, .now + .milliseconds(100))) else {
+                    if deadline <= .now { return false }
+                    continue
+                }
+                if !handle.isConnected { try await Task.sleep(for: .milliseconds(10)) }
+            }
+            throw NATSError.closed(url: url)
+        }
+
+        /// Opened when the connection is closed for good.
+        var isClosed: Gate { news.isClosed }
+
+        /// Waits until NATS has what was published.
+        nonisolated(nonsending) func flush() async {
+            let handle = handle
+            await withCheckedContinuation { continuation in
+                DispatchQueue.global().async {
+                    handle.flush(.seconds(1))
+                    continuation.resume()
+                }
+            }
+        }
+
+        // MARK: Requests
+
+        func add(_ request: some Asked, control: String) -> UInt64 {
+            asked.add(request, control: control) { [weak self] frame, subject in
+                _ = self?.handle.publish(frame, to: subject)
+            }
+        }
+
+        /// Tells the server that nobody waits for the request any more.
+        func release(_ number: UInt64) {
+            guard let subject = asked.remove(number) else { return }
+            _ = handle.publish(Question.release([asked.subject(of: number)]).frame, to: subject)
+        }
+
+        /// Tells the server of a stream how many frames were taken.
+        func tellTaken(_ taken: UInt32, of number: UInt64) {
+            guard let holder = asked.holder(of: number) else { return }
+            let request = Question.HeldByAsker(number: number, taken: taken)
+            _ = handle.publish(Question.hold(asker: asked.prefix, wantsAnswer: false, [request]).frame, to: holder)
+        }
+    }
+
+    /// The state of a connection, as libnats tells it.
+    private final class ConnectionNews: Sendable {
+        let isConnected = Gate()
+        let isClosed = Gate()
+        /// Opened when the program closes the connection.
+        let isClosing = Gate()
+        private let url: String
+
+        init(_ url: String) {
+            self.url = url
+            isConnected.open()
+        }
+
+        func set(isConnected value: Bool) {
+            if value {
+                isConnected.open()
+                log.warning("NATS: \(url) is connected again")
+            } else if !isClosing.isOpen {
+                isConnected.close()
+                log.warning("NATS: the connection to \(url) is lost")
+            }
+        }
+
+        func close() {
+            isClosed.open()
+            isConnected.open()
+        }
+
+        func note(_ failure: String) { log.warning(once: "nats \(failure)", "NATS: \(url): \(failure)") }
+    }
+
+    /// A name that nobody else has.
+    func randomName() -> String {
+        let digits = String(UInt128.random(in: 0 ... .max), radix: 36)
+        return String(repeating: "0", count: max(0, 25 - digits.count)) + digits
+    }
+#endif

@@ -1,0 +1,284 @@
+#if NATS
+    internal import CNATS
+    import Glibc
+    import Ports
+    import RunLoopLocks
+
+    /// A message of NATS.
+    struct Delivery: Sendable {
+        let subject: String
+        let reply: String?
+        /// Whether the server says that nobody subscribes to the subject of a request.
+        let hasNoResponders: Bool
+        let bytes: [UInt8]
+
+        fileprivate init(_ message: OpaquePointer) {
+            subject = natsMsg_GetSubject(message).map { String(cString: $0) } ?? ""
+            reply = natsMsg_GetReply(message).map { String(cString: $0) }
+            hasNoResponders = natsMsg_IsNoResponders(message)
+            bytes = Array(
+                UnsafeRawBufferPointer(
+                    start: natsMsg_GetData(message), count: Int(max(0, natsMsg_GetDataLength(message)))))
+        }
+    }
+
+    /// A connection of libnats. Nothing else calls libnats.
+    final class NATSHandle: @unchecked Sendable {
+        // Sound: libnats locks its connection, and the pointer never changes.
+        private let connection: OpaquePointer
+
+        /// The news of a connection. Each is called on a thread of libnats.
+        struct Events: Sendable {
+            let isConnected: @Sendable (Bool) -> Void
+            let isClosed: @Sendable () -> Void
+            let failed: @Sendable (String) -> Void
+        }
+
+        /// Blocks until the connection is made, or cannot be made.
+        init(_ urls: [ServerURL], _ options: NATSOptions, isProtected: Bool, _ events: Events) throws(NATSError) {
+            let text = urls.map(\.text).joined(separator: ",")
+            var made: OpaquePointer?
+            try Self.check(natsOptions_Create(&made), text)
+            defer { natsOptions_Destroy(made) }
+            let box = Unmanaged.passRetained(Box(events))
+            var status = Self.set(made, urls, options, isProtected: isProtected, box)
+            var connection: OpaquePointer?
+            if status == NATS_OK { status = natsConnection_Connect(&connection, made) }
+            guard status == NATS_OK, let connection else {
+                let reason = String(cString: nats_GetLastError(nil) ?? natsStatus_GetText(status))
+                box.release()
+                throw .cannotConnect(url: text, reason: reason)
+            }
+            self.connection = connection
+        }
+
+        deinit { natsConnection_Destroy(connection) }
+
+        private final class Box<Value: Sendable>: Sendable {
+            let value: Value
+            init(_ value: Value) { self.value = value }
+        }
+
+        private static func check(_ status: natsStatus, _ url: String) throws(NATSError) {
+            if status != NATS_OK {
+                throw .cannotConnect(url: url, reason: String(cString: natsStatus_GetText(status)))
+            }
+        }
+
+        /// Sets all options, until one is refused.
+        private static func set(
+            _ made: OpaquePointer?, _ urls: [ServerURL], _ options: NATSOptions, isProtected: Bool,
+            _ box: Unmanaged<Box<Events>>
+        ) -> natsStatus {
+            let closure = box.toOpaque()
+            var steps: [() -> natsStatus] = [
+                { withStrings(urls.map(\.full)) { natsOptions_SetServers(made, $0, Int32(urls.count)) } },
+                { natsOptions_SetTimeout(made, options.connectTimeout.milliseconds) },
+                // NATS goes on trying for as long as the program lives.
+                { natsOptions_SetMaxReconnect(made, -1) },
+                { natsOptions_SetReconnectWait(made, 250) },
+                // A lost connection is noticed within four seconds also when nothing is sent.
+                { natsOptions_SetPingInterval(made, 2000) },
+                { natsOptions_SetMaxPingsOut(made, 2) },
+                { natsOptions_SetSendAsap(made, true) },
+                // Without a connection, a publication fails, and its asker decides.
+                { natsOptions_SetReconnectBufSize(made, 1) },
+                // Servers that the cluster names may be on other machines.
+                { natsOptions_SetIgnoreDiscoveredServers(made, !isProtected && !options.allowsUnprotected) },
+                {
+                    natsOptions_SetDisconnectedCB(
+                        made,
+                        { _, closure in
+                            guard let closure else { return }
+                            Unmanaged<Box<Events>>.fromOpaque(closure).takeUnretainedValue().value.isConnected(false)
+                        }, closure)
+                },
+                {
+                    natsOptions_SetReconnectedCB(
+                        made,
+                        { _, closure in
+                            guard let closure else { return }
+                            Unmanaged<Box<Events>>.fromOpaque(closure).takeUnretainedValue().value.isConnected(true)
+                        }, closure)
+                },
+                {
+                    natsOptions_SetErrorHandler(
+                        made,
+                        { _, _, status, closure in
+                            guard let closure else { return }
+                            let text = String(cString: natsStatus_GetText(status))
+                            Unmanaged<Box<Events>>.fromOpaque(closure).takeUnretainedValue().value.failed(text)
+                        }, closure)
+                },
+                {
+                    natsOptions_SetClosedCB(
+                        made,
+                        { _, closure in
+                            guard let closure else { return }
+                            // The last call of all.
+                            Unmanaged<Box<Events>>.fromOpaque(closure).takeRetainedValue().value.isClosed()
+                        }, closure)
+                },
+            ]
+            if let name = options.name { steps.append { natsOptions_SetName(made, name) } }
+            switch options.authentication {
+            case .user(let user, let password)?: steps.append { natsOptions_SetUserInfo(made, user, password) }
+            case .token(let token)?: steps.append { natsOptions_SetToken(made, token) }
+            case .nkey(let key, let seedFile)?: steps.append { natsOptions_SetNKeyFromSeed(made, key, seedFile) }
+            case .credentials(let file)?:
+                steps.append { natsOptions_SetUserCredentialsFromFiles(made, file, nil) }
+            case nil: break
+            }
+            if options.tls != nil || urls.contains(where: \.isTLS) {
+                let tls = options.tls ?? .init()
+                steps.append { natsOptions_SetSecure(made, true) }
+                steps.append { natsOptions_SkipServerVerification(made, false) }
+                if let file = tls.authoritiesFile {
+                    steps.append { natsOptions_LoadCATrustedCertificates(made, file) }
+                }
+                if let file = tls.certificateFile {
+                    steps.append { natsOptions_LoadCertificatesChain(made, file, tls.keyFile ?? file) }
+                }
+            }
+            for step in steps {
+                let status = step()
+                if status != NATS_OK { return status }
+            }
+            return NATS_OK
+        }
+
+        private static func withStrings<Result>(
+            _ strings: [String], _ body: (UnsafeMutablePointer<UnsafePointer<CChar>?>) -> Result
+        ) -> Result {
+            let copies = strings.map { UnsafePointer<CChar>(strdup($0)) }
+            defer { for copy in copies { free(UnsafeMutablePointer(mutating: copy)) } }
+            var pointers = copies
+            return pointers.withUnsafeMutableBufferPointer { pointers in
+                // There is at least one server.
+                body(pointers.baseAddress.unsafelyUnwrapped)
+            }
+        }
+
+        // MARK: State
+
+        var isConnected: Bool { natsConnection_Status(connection) == NATS_CONN_STATUS_CONNECTED }
+
+        /// The largest message that the server takes, in bytes.
+        var messageLimit: Int { Int(natsConnection_GetMaxPayload(connection)) }
+
+        /// The server that the connection leads to, without a user and a password; nil while there is none.
+        var relay: String? {
+            var buffer = [CChar](repeating: 0, count: 512)
+            guard natsConnection_GetConnectedUrl(connection, &buffer, buffer.count) == NATS_OK else { return nil }
+            let text = String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            return (try? ServerURL(text))?.text
+        }
+
+        /// Waits until the server has all that was published. Blocks.
+        func flush(_ timeout: Duration) { natsConnection_FlushTimeout(connection, timeout.milliseconds) }
+
+        /// Ends the connection.
+        func close() { natsConnection_Close(connection) }
+
+        // MARK: Messages
+
+        /// The outcome of an attempt to publish.
+        enum Published {
+            case sent
+            /// Certainly not sent: there is no connection.
+            case unsent
+            /// The connection broke. The message may have left.
+            case unclear
+        }
+
+        func publish(_ bytes: [UInt8], to subject: String, reply: String? = nil) -> Published {
+            let status = bytes.withUnsafeBytes { bytes in
+                natsConnection_PublishRequest(
+                    connection, subject, reply, bytes.baseAddress, Int32(clamping: bytes.count))
+            }
+            return switch status {
+            case NATS_OK: .sent
+            case NATS_IO_ERROR, NATS_CONNECTION_DISCONNECTED, NATS_TIMEOUT, NATS_SSL_ERROR, NATS_STALE_CONNECTION:
+                .unclear
+            default: .unsent
+            }
+        }
+
+        func publish(_ bytes: [UInt8], to subject: String) -> Published {
+            let status = bytes.withUnsafeBytes { bytes in
+                natsConnection_Publish(connection, subject, bytes.baseAddress, Int32(clamping: bytes.count))
+            }
+            return status == NATS_OK ? .sent : .unclear
+        }
+
+        typealias Handler = @Sendable (Delivery) -> Void
+
+        /// Calls a handler with each message to a subject, one after the other, on a thread of the subscription.
+        /// - Parameter queue: Of the subscribers with one queue, each message goes to one.
+        /// - Throws: `NATSError.closed`.
+        func subscribe(
+            _ subject: String, queue: String? = nil, url: String, _ handler: @escaping Handler
+        ) throws(NATSError) -> Subscription {
+            let box = Unmanaged.passRetained(Box(handler))
+            let call: natsMsgHandler = { _, _, message, closure in
+                defer { natsMsg_Destroy(message) }
+                guard let message, let closure else { return }
+                let handler = Unmanaged<Box<Handler>>.fromOpaque(closure).takeUnretainedValue().value
+                handler(Delivery(message))
+            }
+            var made: OpaquePointer?
+            let status =
+                if let queue {
+                    natsConnection_QueueSubscribe(&made, connection, subject, queue, call, box.toOpaque())
+                } else {
+                    natsConnection_Subscribe(&made, connection, subject, call, box.toOpaque())
+                }
+            guard status == NATS_OK, let made else {
+                box.release()
+                throw .closed(url: url)
+            }
+            // The handlers only pass messages on, so that none has to be dropped.
+            natsSubscription_SetPendingLimits(made, -1, -1)
+            let isDone = Gate()
+            natsSubscription_SetOnCompleteCB(
+                made,
+                { closure in
+                    guard let closure else { return }
+                    Unmanaged<Box<@Sendable () -> Void>>.fromOpaque(closure).takeRetainedValue().value()
+                },
+                Unmanaged.passRetained(
+                    Box<@Sendable () -> Void> {
+                        // No call of the handler follows.
+                        box.release()
+                        isDone.open()
+                    }
+                ).toOpaque())
+            return Subscription(made, isDone)
+        }
+
+        /// A subscription, until its release.
+        final class Subscription: @unchecked Sendable {
+            // Sound: libnats locks its subscription, and the pointer never changes.
+            private let subscription: OpaquePointer
+            /// Opened after the last call of the handler.
+            let isDone: Gate
+
+            fileprivate init(_ subscription: OpaquePointer, _ isDone: Gate) {
+                (self.subscription, self.isDone) = (subscription, isDone)
+            }
+
+            deinit { natsSubscription_Destroy(subscription) }
+
+            /// Takes no further messages, and handles those that have come.
+            func drain() { natsSubscription_Drain(subscription) }
+        }
+    }
+
+    extension Duration {
+        fileprivate var milliseconds: Int64 {
+            let (seconds, attoseconds) = components
+            return max(
+                1, seconds.multipliedReportingOverflow(by: 1000).partialValue + attoseconds / 1_000_000_000_000_000)
+        }
+    }
+#endif

@@ -1,0 +1,113 @@
+#if NATS
+    import Glibc
+    import Ports
+    import TypedPorts
+
+    /// The answers of a server to the questions of NATS's service API, by which `nats service` and `portctl` find it.
+    struct ServiceDescription: Sendable {
+        /// The questions, of which those about other services are ignored.
+        static let subjects = "$SRV.>"
+
+        private let name: String
+        private let id: String
+        private let subject: String
+        private let queue: String
+        private let started = Self.time()
+
+        init(_ name: String, _ id: String, subject: String, queue: String) {
+            (self.name, self.id, self.subject, self.queue) = (name, id, subject, queue)
+        }
+
+        /// The name of a service, as the API allows it: without dots.
+        static func serviceName(_ name: String) -> String { String(name.map { $0 == "." ? "_" : $0 }) }
+
+        private struct Endpoint: Encodable {
+            let name: String
+            let subject: String
+            let queueGroup: String
+            var metadata: [String: String]?
+            var requestCount: Int?
+            var errorCount: Int?
+            var lastError: String?
+            var time: Int64?
+            var averageTime: Int64?
+
+            enum CodingKeys: String, CodingKey {
+                case name, subject, metadata
+                case queueGroup = "queue_group"
+                case requestCount = "num_requests"
+                case errorCount = "num_errors"
+                case lastError = "last_error"
+                case time = "processing_time"
+                case averageTime = "average_processing_time"
+            }
+        }
+
+        private struct Response: Encodable {
+            let type: String
+            let name: String
+            let id: String
+            let version: String
+            let metadata: [String: String]
+            var description: String?
+            var started: String?
+            var endpoints: [Endpoint]?
+        }
+
+        /// - Returns: Nil when the question is about another service.
+        func answer(
+            to question: String, _ requests: [KnownRequest], _ statistics: ServiceStatistics
+        ) -> [UInt8]? {
+            let parts = question.split(separator: ".", omittingEmptySubsequences: false)
+            guard (2...4).contains(parts.count), parts.count < 3 || parts[2] == Self.serviceName(name),
+                parts.count < 4 || parts[3] == id
+            else { return nil }
+            var response = Response(
+                type: "io.nats.micro.v1.\(parts[1].lowercased())_response", name: Self.serviceName(name), id: id,
+                version: PortRuntime.packageVersion, metadata: ["ports.name": name])
+            switch parts[1] {
+            case "PING": break
+            case "INFO":
+                response.description = "Typed requests of swift-ports"
+                response.endpoints = requests.sorted { $0.name < $1.name }.map { endpoint($0) }
+            case "STATS":
+                response.started = started
+                response.endpoints = requests.sorted { $0.name < $1.name }.map { request in
+                    var endpoint = endpoint(request)
+                    let counts = statistics.counts(of: request)
+                    (endpoint.requestCount, endpoint.errorCount) = (counts.requests, counts.errors)
+                    endpoint.lastError = counts.lastError
+                    endpoint.time = counts.time.nanoseconds
+                    endpoint.averageTime = counts.time.nanoseconds / Int64(max(1, counts.requests))
+                    return endpoint
+                }
+            default: return nil
+            }
+            var bytes: [UInt8] = []
+            var attachments = Attachments()
+            try? JSONCoder().encode(response, into: &bytes, attachments: &attachments)
+            return bytes
+        }
+
+        private func endpoint(_ request: KnownRequest) -> Endpoint {
+            Endpoint(
+                name: Self.serviceName(request.name), subject: subject, queueGroup: queue,
+                metadata: ["ports.request": request.name])
+        }
+
+        /// The time now, as RFC 3339 has it.
+        private static func time() -> String {
+            var (now, parts) = (Glibc.time(nil), tm())
+            gmtime_r(&now, &parts)
+            func digits(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+            return "\(parts.tm_year + 1900)-\(digits(parts.tm_mon + 1))-\(digits(parts.tm_mday))"
+                + "T\(digits(parts.tm_hour)):\(digits(parts.tm_min)):\(digits(parts.tm_sec))Z"
+        }
+    }
+
+    extension Duration {
+        fileprivate var nanoseconds: Int64 {
+            components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000
+        }
+    }
+#endif
