@@ -142,6 +142,7 @@ companions: dependencies
 	@$(call REQUIRE,libnats,libnats-dev)
 	@$(call REQUIRE_COMMAND,nats-server,nats-server)
 	@$(call REQUIRE_COMMAND,openssl,openssl)
+	@$(call REQUIRE_COMMAND,ip,iproute2)
 	@$(BUILD) $(COMPANIONS)
 	@bin=.build/companions/release; $(call COMPARE,Examples/Companions/Sources/*/expected.txt)
 	@.build/companions/release/service-check

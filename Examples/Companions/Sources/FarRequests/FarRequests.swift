@@ -50,9 +50,15 @@ package struct Numbers: PortStreamRequest, NetworkRequest {
 
 extension RequestServer {
     /// Handles all requests of this file.
-    /// - Parameter note: Called with each number that the server produces.
-    package func handleFarRequests(as name: String, _ note: @escaping @Sendable (Int) -> Void = { _ in }) {
+    /// - Parameters:
+    ///   - noteEcho: Called with the text of each request before it is handled.
+    ///   - note: Called with each number that the server produces.
+    package func handleFarRequests(
+        as name: String, noteEcho: @escaping @Sendable (String) -> Void = { _ in },
+        note: @escaping @Sendable (Int) -> Void = { _ in }
+    ) {
         handle(Echo.self) { echo in
+            noteEcho(echo.text)
             if echo.delay > .zero { try await Task.sleep(for: echo.delay) }
             return Echoed(text: echo.text, server: name)
         }

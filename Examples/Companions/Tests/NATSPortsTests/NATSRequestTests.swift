@@ -179,7 +179,7 @@ import TypedPorts
     @Test func `a slow reader slows the stream's server down, and its end ends the handler`() async throws {
         let produced = Shared(0)
         try await serving {
-            $0.handleFarRequests(as: "one") { number in produced.withLock { $0 = number + 1 } }
+            $0.handleFarRequests(as: "one", note: { number in produced.withLock { $0 = number + 1 } })
         } _: { (client: RequestClient) async throws in
             var iterator = client.stream(Numbers(count: 1_000_000, size: 1000)).makeAsyncIterator()
             #expect(try await iterator.next()?.number == 0)

@@ -104,6 +104,7 @@ private func freePort() -> Int {
 final class Peer: Sendable {
     private let process: Mutex<Process>
     private let input: Mutex<Pipe>
+    private let output: Mutex<FileHandle>
 
     init(_ arguments: [String], in namespace: String? = nil) throws {
         let process = Process()
@@ -121,10 +122,25 @@ final class Peer: Sendable {
         try process.run()
         self.process = Mutex(process)
         self.input = Mutex(input)
+        self.output = Mutex(output.fileHandleForReading)
         // The first line says that the process is ready.
-        let line = output.fileHandleForReading.availableData
-        guard line.starts(with: Data("ready".utf8)) else { throw NATSServerFailure(text: "far-peer has ended") }
+        guard line() == "ready" else { throw NATSServerFailure(text: "far-peer has ended") }
     }
+
+    /// The next line of the output; nil after the last. Blocks.
+    func line() -> String? {
+        output.withLock { output in
+            var line: [UInt8] = []
+            while let byte = try? output.read(upToCount: 1)?.first {
+                if byte == UInt8(ascii: "\n") { return String(decoding: line, as: UTF8.self) }
+                line.append(byte)
+            }
+            return nil
+        }
+    }
+
+    /// Stops or continues the process.
+    func send(_ signal: Int32) { process.withLock { _ = Glibc.kill($0.processIdentifier, signal) } }
 
     deinit { kill() }
 
