@@ -1,29 +1,36 @@
 /// Changes to a text that do not overlap. Offsets count the bytes of the text's UTF-8.
 struct Edits {
+    /// Where the new text belongs among others at its offset: in this order.
+    private enum Place: Comparable {
+        /// To the expression that ends there.
+        case end(Int)
+        /// To the expression that begins there.
+        case start(Int)
+        /// In the place of old text.
+        case replacement
+    }
+
     private struct Edit {
         var range: Range<Int>
         var text: String
-        /// At one offset, what belongs to the end of an expression comes before what begins the next one.
-        var rank: Int
+        var place: Place
     }
 
     private var edits: [Edit] = []
 
-    var isEmpty: Bool { edits.isEmpty }
-
     mutating func replace(_ range: Range<Int>, with text: String) {
-        edits.append(Edit(range: range, text: text, rank: 0))
+        edits.append(Edit(range: range, text: text, place: .replacement))
     }
 
-    /// Inserts a text before what begins at the offset. A later call inserts in front of an earlier one, so that an
-    /// expression that contains another comes later.
+    /// Inserts a text before the expression that begins at the offset. A later call inserts in front of an earlier one,
+    /// so that an expression that contains another comes later.
     mutating func insert(_ text: String, before offset: Int) {
-        edits.append(Edit(range: offset..<offset, text: text, rank: edits.count + 1))
+        edits.append(Edit(range: offset..<offset, text: text, place: .start(-edits.count)))
     }
 
-    /// Inserts a text after what ends at the offset, and after an earlier insertion there.
+    /// Inserts a text after the expression that ends at the offset, and after an earlier insertion there.
     mutating func insert(_ text: String, after offset: Int) {
-        edits.append(Edit(range: offset..<offset, text: text, rank: edits.count - Int.max))
+        edits.append(Edit(range: offset..<offset, text: text, place: .end(edits.count)))
     }
 
     /// Whether a part of the range is replaced.
@@ -33,12 +40,7 @@ struct Edits {
         let bytes = Array(text.utf8)
         let newline = text.contains("\r\n") ? "\r\n" : "\n"
         var (result, position): ([UInt8], Int) = ([], 0)
-        let sorted = edits.sorted { left, right in
-            if left.range.lowerBound != right.range.lowerBound {
-                return left.range.lowerBound < right.range.lowerBound
-            }
-            return rank(left) < rank(right)
-        }
+        let sorted = edits.sorted { ($0.range.lowerBound, $0.place) < ($1.range.lowerBound, $1.place) }
         for edit in sorted {
             result += bytes[position..<edit.range.lowerBound]
             result += edit.text.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: newline).utf8
@@ -46,11 +48,5 @@ struct Edits {
         }
         result += bytes[position...]
         return String(decoding: result, as: UTF8.self)
-    }
-
-    /// First what ends here, as it was inserted; then what begins here, in reverse; then a replacement.
-    private func rank(_ edit: Edit) -> (Int, Int) {
-        if edit.rank < 0 { return (0, edit.rank) }
-        return edit.rank > 0 ? (1, -edit.rank) : (2, 0)
     }
 }

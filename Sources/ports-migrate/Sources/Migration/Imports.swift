@@ -5,6 +5,8 @@ final class Imports: ActiveCodeVisitor {
     private let usesAppKit, staysOnMacOS: Bool
     private(set) var findings: Findings
     private var imported: Set<String> = []
+    /// Imports that go, because there is one of Foundation.
+    private var removed: Set<SyntaxIdentifier> = []
     /// An import of another module that becomes one of Foundation.
     private var foundation: SyntaxIdentifier?
     /// The imports outside of any `#if`.
@@ -42,26 +44,22 @@ final class Imports: ActiveCodeVisitor {
         if needed.contains("FoundationPorts"), imported.isDisjoint(with: ["Foundation", "CoreFoundation"]) {
             added.insert("Foundation", at: 0)
         }
-        guard let last = anchor(ofFile) else {
+        let kept = ofFile.filter { !removed.contains($0.id) }
+        guard let last = kept.last(where: { module(of: $0) == "Foundation" }) ?? kept.last else {
             guard !added.isEmpty, let first = file.statements.first else { return }
             let text = added.map(line).joined(separator: "\n")
             return findings.edits.insert(text + "\n\n", before: Self.start(of: first))
         }
-        let names = ofFile.map(newModule)
+        let names = kept.map(newModule)
         let isSorted = zip(names, names.dropFirst()).allSatisfy { $0.0 <= $0.1 }
         for module in added {
-            let place = isSorted ? ofFile.last { newModule(of: $0) < module } : last
+            let place = isSorted ? kept.last { newModule(of: $0) < module } : last
             if let place {
                 findings.edits.insert("\n" + line(module), after: place.endPosition.utf8Offset)
             } else {
-                findings.edits.insert(line(module) + "\n", after: ofFile[0].range.lowerBound)
+                findings.edits.insert(line(module) + "\n", after: kept[0].range.lowerBound)
             }
         }
-    }
-
-    /// Where imports go in a file that does not sort them.
-    private func anchor(_ imports: [ImportDeclSyntax]) -> ImportDeclSyntax? {
-        imports.last { module(of: $0) == "Foundation" } ?? imports.last
     }
 
     private func line(_ module: String) -> String {
@@ -115,6 +113,7 @@ final class Imports: ActiveCodeVisitor {
     ]
 
     private func removeLine(_ node: ImportDeclSyntax) {
+        removed.insert(node.id)
         let next = node.nextToken(viewMode: .sourceAccurate)
         let isAlone = node.trailingTrivia.isSpace && next?.leadingTrivia.isSpace == true
         guard isAlone, let next, node.leadingTrivia.isSpace else { return findings.edits.replace(node.range, with: "") }

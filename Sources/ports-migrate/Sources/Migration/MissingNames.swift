@@ -1,45 +1,46 @@
 /// Names of macOS that Linux lacks, with advice.
 enum MissingNames {
-    static let advice: [String: String] = {
-        var advice = [
-            "AEInstallEventHandler": "there are no Apple events; send messages to a port",
-            "Bundle.main.bundleIdentifier": "a command has none and gets nil; write the identifier",
-            "CFMachPort": "there is no Mach kernel; use NSMachPort, or CFMessagePort",
-            "CFMachPortCreate": "there is no Mach kernel; use NSMachPort, or CFMessagePort",
-            "DistributedNotificationCenter": "keep a list of subscribers' ports in a daemon, and send to each",
-            "NSAppleScript": "there are no Apple events; send messages to a port",
-            "NSConnection": "there are no distributed objects; use TypedPorts",
-            "NSFileCoordinator": "lock the file with flock",
-            "NSHashTable": "use an array of weak references",
-            "NSKeyValueObservation": "use didSet, a closure or AsyncStream",
-            "NSMapTable": "use a dictionary of weak references",
-            "NSUserScriptTask": "start a Process",
-            "NSXPCConnection": "use XPCSession, or TypedPorts: the page about XPC says how",
-            "NSXPCInterface": "use XPCSession, or TypedPorts: the page about XPC says how",
-            "NSXPCListener": "use XPCListener, or TypedPorts: the page about XPC says how",
-            "NSXPCListenerDelegate": "use XPCListener, or TypedPorts: the page about XPC says how",
-            "Selector": "pass a closure",
-            "SMAppService": "systemd starts daemons; the module Activation starts services",
-            "CFNotificationCenterGetDarwinNotifyCenter":
-                "keep a list of subscribers' ports in a daemon, and send to each",
-            "CFNotificationCenterGetDistributedCenter":
-                "keep a list of subscribers' ports in a daemon, and send to each",
-        ]
-        for name in [
-            "OSAtomicAdd32", "OSAtomicIncrement32", "OSAtomicDecrement32", "OSAtomicIncrement64",
-            "OSAtomicDecrement64", "OSAtomicAdd64", "OSAtomicCompareAndSwap32", "OSAtomicIncrement32Barrier",
-            "OSAtomicDecrement32Barrier", "OSMemoryBarrier",
-        ] {
-            advice[name] = "use Atomic of the module Synchronization"
-        }
-        for name in ["OSSpinLock", "OSSpinLockLock", "OSSpinLockTry", "OSSpinLockUnlock", "OS_SPINLOCK_INIT"] {
-            advice[name] = "use os_unfair_lock, which DarwinNames has, or Mutex of the module Synchronization"
-        }
-        for name in ["xpc_connection_create_mach_service", "xpc_connection_create", "xpc_dictionary_create"] {
-            advice[name] = "use the Swift API of the module XPC: XPCListener and XPCSession"
-        }
-        return advice
-    }()
+    /// Advice on a name; nil when there is none.
+    static func advice(on name: String) -> String? {
+        if let advice = advice[name] { return advice }
+        guard !present.contains(name) else { return nil }
+        return families.first { name.hasPrefix($0.prefix) }?.advice
+    }
+
+    private static let advice = [
+        "AEInstallEventHandler": "there are no Apple events; send messages to a port",
+        "Bundle.main.bundleIdentifier": "a command has none and gets nil; write the identifier",
+        "CFNotificationCenterGetDarwinNotifyCenter": subscribers,
+        "CFNotificationCenterGetDistributedCenter": subscribers,
+        "DistributedNotificationCenter": subscribers,
+        "NSAppleScript": "there are no Apple events; send messages to a port",
+        "NSConnection": "there are no distributed objects; use TypedPorts",
+        "NSFileCoordinator": "lock the file with flock",
+        "NSHashTable": "use an array of weak references",
+        "NSKeyValueObservation": "use didSet, a closure or AsyncStream",
+        "NSMapTable": "use a dictionary of weak references",
+        "NSUserScriptTask": "start a Process",
+        "OSMemoryBarrier": "use Atomic of the module Synchronization",
+        "OS_SPINLOCK_INIT": lock,
+        "SMAppService": "systemd starts daemons; the module Activation starts services",
+        "Selector": "pass a closure",
+    ]
+
+    private static let families = [
+        (prefix: "CFMachPort", advice: "there is no Mach kernel; use NSMachPort, or CFMessagePort"),
+        (prefix: "NSXPC", advice: "use XPCSession and XPCListener, or TypedPorts: the page about XPC says how"),
+        (prefix: "OSAtomic", advice: "use Atomic of the module Synchronization"),
+        (prefix: "OSSpinLock", advice: lock),
+        (prefix: "xpc_", advice: "use the Swift API of the module XPC: XPCSession and XPCListener"),
+    ]
+
+    /// Names of those families that Foundation has.
+    private static let present: Set<String> = [
+        "NSXPCConnectionInterrupted", "NSXPCConnectionInvalid", "NSXPCConnectionReplyInvalid",
+    ]
+
+    private static let subscribers = "keep a list of subscribers' ports in a daemon, and send to each"
+    private static let lock = "use os_unfair_lock, which DarwinNames has, or Mutex of the module Synchronization"
 
     /// Advice on names of the modules `os` and `OSLog`. Other modules have the same names.
     static let adviceOnLogging = [
@@ -53,7 +54,7 @@ enum MissingNames {
     /// Whether a name has the prefix of AppKit, Core Graphics or Accessibility, and Foundation for Linux lacks it.
     static func isOfAppKit(_ name: String) -> Bool {
         if name.hasPrefix("NS"), name.dropFirst(2).first?.isUppercase == true {
-            return !foundation.contains(name) && !constants.contains { name.hasPrefix($0) } && advice[name] == nil
+            return !foundation.contains(name) && !constants.contains { name.hasPrefix($0) } && advice(on: name) == nil
         }
         if name.hasPrefix("CG"), name.dropFirst(2).first?.isUppercase == true {
             return !["CGFloat", "CGPoint", "CGSize", "CGRect", "CGRectEdge", "CGAffineTransform"].contains(name)

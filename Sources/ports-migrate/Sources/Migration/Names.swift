@@ -61,7 +61,7 @@ final class Names: ActiveCodeVisitor {
     }
 
     private func advice(_ name: String) -> String? {
-        MissingNames.advice[name] ?? (importsLogging ? MissingNames.adviceOnLogging[name] : nil)
+        MissingNames.advice(on: name) ?? (importsLogging ? MissingNames.adviceOnLogging[name] : nil)
     }
 
     /// One remark for each name.

@@ -100,7 +100,7 @@ final class ObjectiveC: ActiveCodeVisitor {
         }
     }
 
-    /// What takes the place of methods whose selector becomes no closure by itself.
+    /// Advice on a call whose selector this migration leaves.
     private static func advice(on call: FunctionCallExprSyntax?) -> String {
         let labels = call?.arguments.map { $0.label?.text ?? "_" } ?? []
         guard labels.contains("on"), labels.first == "_" else { return advice }

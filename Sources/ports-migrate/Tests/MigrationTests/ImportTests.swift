@@ -22,6 +22,18 @@ struct ImportTests {
         ("import Foundation\nimport FoundationPorts\n" + port, "import Foundation\nimport FoundationPorts\n" + port),
         (port, "import Foundation\nimport FoundationPorts\n\n" + port),
         (
+            "import AppKit\nimport Foundation\nautoreleasepool {}\n",
+            "import DarwinNames\nimport Foundation\nautoreleasepool {}\n"
+        ),
+        (
+            "import AppKit\nimport Cocoa\nautoreleasepool {}\n",
+            "import DarwinNames\nimport Foundation\nautoreleasepool {}\n"
+        ),
+        (
+            "import AppKit\n#if DEBUG\nimport Foundation\n#endif\nautoreleasepool {}\n",
+            "import DarwinNames\n\n#if DEBUG\nimport Foundation\n#endif\nautoreleasepool {}\n"
+        ),
+        (
             "// About the file.\n\n/// About the port.\n" + port,
             "// About the file.\n\nimport Foundation\nimport FoundationPorts\n\n/// About the port.\n" + port
         ),

@@ -21,7 +21,8 @@ struct NameTests {
         #expect(remarks.map(\.column) == [11, 18, 1, 1])
         #expect(
             remarks[1].text
-                == "NSXPCConnection is not there on Linux: use XPCSession, or TypedPorts: the page about XPC says how")
+                == "NSXPCConnection is not there on Linux: use XPCSession and XPCListener, or TypedPorts: the page about XPC says how"
+        )
         #expect(remarks[3].text.hasSuffix("use Atomic of the module Synchronization"))
     }
 
@@ -33,6 +34,11 @@ struct NameTests {
             Migration.declaredTypes(in: "class A { enum B {} }\nprotocol C {}\ntypealias D = A") == [
                 "A", "B", "C", "D",
             ])
+    }
+
+    @Test(arguments: ["xpc_connection_create", "NSXPCListenerEndpoint", "OSAtomicAdd64Barrier", "CFMachPortInvalidate"])
+    func `a family of names has one advice`(_ name: String) throws {
+        #expect(try remarks("import Foundation\nlet x = \(name)\n").count == 1)
     }
 
     @Test func `a command has no identifier`() throws {
