@@ -9,7 +9,7 @@ final class Imports: ActiveCodeVisitor {
     private var removed: Set<SyntaxIdentifier> = []
     /// An import of another module that becomes one of Foundation.
     private var foundation: SyntaxIdentifier?
-    /// The imports outside of any `#if`.
+    /// The imports outside of any `#if` that have their lines for themselves.
     private var ofFile: [ImportDeclSyntax] = []
 
     init(_ findings: Findings, usesAppKit: Bool, staysOnMacOS: Bool) {
@@ -19,7 +19,14 @@ final class Imports: ActiveCodeVisitor {
 
     override func visit(_ node: ImportDeclSyntax) -> SyntaxVisitorContinueKind {
         imported.insert(module(of: node))
-        if node.parent?.parent?.parent?.is(SourceFileSyntax.self) == true { ofFile.append(node) }
+        guard node.parent?.parent?.parent?.is(SourceFileSyntax.self) == true else { return .skipChildren }
+        let isAlone = ![node.previousToken(viewMode: .sourceAccurate), node.nextToken(viewMode: .sourceAccurate)]
+            .contains { $0?.tokenKind == .semicolon }
+        if isAlone {
+            ofFile.append(node)
+        } else if Linux.missingModules.contains(module(of: node)) {
+            findings.remark(node, "\(module(of: node)) is not there on Linux: write the import on a line of its own")
+        }
         return .skipChildren
     }
 

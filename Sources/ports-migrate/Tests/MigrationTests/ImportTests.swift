@@ -87,6 +87,23 @@ struct ImportTests {
             ])
     }
 
+    @Test func `imports that share a line stay`() throws {
+        let migration = try Migration("import Foundation; import Darwin\nlet p = NSMachPort()\n")
+        #expect(
+            migration.text == "import FoundationPorts\n\nimport Foundation; import Darwin\nlet p = NSMachPort()\n")
+        #expect(
+            migration.remarks.map(\.text) == ["Darwin is not there on Linux: write the import on a line of its own"])
+    }
+
+    @Test func `a mark of the byte order and a first line for the shell stay in front`() throws {
+        #expect(
+            try Migration("\u{FEFF}import Foundation\nlet p = NSMachPort()\n").text
+                == "\u{FEFF}import Foundation\nimport FoundationPorts\nlet p = NSMachPort()\n")
+        #expect(
+            try Migration("#!/usr/bin/swift\nlet p = NSMachPort()\n").text
+                == "#!/usr/bin/swift\nimport Foundation\nimport FoundationPorts\n\nlet p = NSMachPort()\n")
+    }
+
     @Test func `for macOS, too, the new imports have a condition`() throws {
         let migration = try Migration("import Foundation\nlet p = NSMachPort()\n", staysOnMacOS: true)
         #expect(
