@@ -165,11 +165,20 @@ final class Casts: ActiveCodeVisitor {
             }
             findings.edits.replace(cast.operandEnd..<cast.end, with: "")
             findings.modules.insert("FoundationPorts")
-        } else if cast.target.isCoreFoundation {
+        } else if isForced, let conversion = Self.conversion(to: cast.target.name), source?.name != cast.target.name {
             findings.remark(
                 cast.keyword,
-                "a cast to \(cast.target.name) fails on Linux at run time: compare CFGetTypeID, "
-                    + "or keep the value in a variable of its type")
+                "`as! \(cast.target.name)` ends the program on Linux, unless CoreFoundation has made the object: "
+                    + "for another, \(conversion)")
+        }
+    }
+
+    /// Advice on how to make an object of a bridged type.
+    private static func conversion(to type: String) -> String? {
+        switch type {
+        case "CFString": "write .cfString"
+        case "CFData": "write .cfData"
+        default: bridged[type]
         }
     }
 

@@ -31,7 +31,8 @@ struct CastTests {
         "f(\"com.example\" as CFString)", "f(\"com.example.\\(number)\" as CFString)",
         "f(CFRunLoopMode.defaultMode.rawValue as CFString)", "let s: CFString = a\nf(s as CFString)",
         "let d: NSData = a\nf(d as Data)", "let s: NSString = a\nf(s as String)", "f(x as Any)", "f(x as AnyObject)",
-        "if case let data as Data = x {}", "f(x as? Data)", "f(x as! String)", "let n = 1 as CFIndex",
+        "if case let data as Data = x {}", "f(x as? Data)", "f(x as! String)", "f(x as! CFRunLoop)",
+        "let n = 1 as CFIndex",
         "let s: String = a\nf(s as NSString)",
     ])
     func `what compiles stays`(_ source: String) throws {
