@@ -32,7 +32,7 @@ public enum Asker {
         let first = String(data: answer.data, encoding: .utf8)
 
         _ = send(question.data, to: name, reply: &reply)
-        let second = (reply?.takeRetainedValue().data).flatMap { String(data: $0, encoding: .utf8) }
+        let second = (reply?.takeRetainedValue() as? Data).flatMap { String(data: $0, encoding: .utf8) }
 
         _ = send(question.data, to: name, reply: &reply)
         let third = reply.map { String(decoding: $0.takeRetainedValue().data, as: UTF8.self) }

@@ -23,7 +23,7 @@ final class Casts: ActiveCodeVisitor {
             guard let first = operand.first, !first.is(PatternExprSyntax.self) else { continue }
             let found = Cast(operand: operand.map(Self.inner), keyword: cast, written: written, target: target)
             if let mark = cast.questionOrExclamationMark {
-                rewriteConditional(found, isForced: mark.tokenKind == .exclamationMark)
+                if mark.tokenKind == .exclamationMark { remarkForced(found) }
             } else {
                 rewrite(found)
             }
@@ -148,29 +148,15 @@ final class Casts: ActiveCodeVisitor {
         findings.modules.insert("FoundationPorts")
     }
 
-    /// `x as? Data` of a CFData always succeeds on macOS, and always fails on Linux.
-    private func rewriteConditional(_ cast: Cast, isForced: Bool) {
+    /// Conditional casts from CoreFoundation's types work on Linux, too.
+    private func remarkForced(_ cast: Cast) {
+        guard let conversion = Self.conversion(to: cast.target.name) else { return }
         let source = cast.operand.count == 1 ? types.type(of: cast.operand[0]) : nil
-        let member = ["Data": "data", "String": "string"][cast.target.name]
-        if let member, let source, source.isCoreFoundation, hasOnlySpace(cast) {
-            let isChain = types.isChain(cast.operand[0])
-            let isOptional = isChain || source.optionality == .optional
-            switch (isForced, isOptional) {
-            case (true, true):
-                if isChain { findings.edits.insert("(", before: cast.start) }
-                findings.edits.insert("\(isChain ? ")" : "")!.\(member)", after: cast.operandEnd)
-            case (true, false): findings.edits.insert(".\(member)", after: cast.operandEnd)
-            case (false, true): findings.edits.insert("\(isChain ? "" : "?").\(member)", after: cast.operandEnd)
-            case (false, false): findings.edits.insert(".\(member) as \(cast.target.name)?", after: cast.operandEnd)
-            }
-            findings.edits.replace(cast.operandEnd..<cast.end, with: "")
-            findings.modules.insert("FoundationPorts")
-        } else if isForced, let conversion = Self.conversion(to: cast.target.name), source?.name != cast.target.name {
-            findings.remark(
-                cast.keyword,
-                "`as! \(cast.target.name)` ends the program on Linux, unless CoreFoundation has made the object: "
-                    + "for another, \(conversion)")
-        }
+        guard source?.name != cast.target.name else { return }
+        findings.remark(
+            cast.keyword,
+            "`as! \(cast.target.name)` ends the program on Linux, unless CoreFoundation has made the object: "
+                + "for another, \(conversion)")
     }
 
     /// Advice on how to make an object of a bridged type.

@@ -32,6 +32,7 @@ struct CastTests {
         "f(CFRunLoopMode.defaultMode.rawValue as CFString)", "let s: CFString = a\nf(s as CFString)",
         "let d: NSData = a\nf(d as Data)", "let s: NSString = a\nf(s as String)", "f(x as Any)", "f(x as AnyObject)",
         "if case let data as Data = x {}", "f(x as? Data)", "f(x as! String)", "f(x as! CFRunLoop)",
+        "let d = r?.takeRetainedValue() as? Data", "func f(_ d: CFData?) { g(d as! Data) }",
         "let n = 1 as CFIndex",
         "let s: String = a\nf(s as NSString)",
     ])
@@ -67,12 +68,6 @@ struct CastTests {
             "var r: Unmanaged<CFData>?\nlet d = r?.takeRetainedValue().data"
         ),
         ("let d = r!.takeRetainedValue() as Data", "let d = r!.takeRetainedValue().data"),
-        ("let d = r?.takeRetainedValue() as? Data", "let d = r?.takeRetainedValue().data"),
-        ("let d = r!.takeRetainedValue() as! Data", "let d = r!.takeRetainedValue().data"),
-        ("let d = r?.takeRetainedValue() as! Data", "let d = (r?.takeRetainedValue())!.data"),
-        ("let d = r.takeRetainedValue() as? Data", "let d = r.takeRetainedValue().data as Data?"),
-        ("func f(_ d: CFData?) { g(d as? Data) }", "func f(_ d: CFData?) { g(d?.data) }"),
-        ("func f(_ d: CFData?) { g(d as! Data) }", "func f(_ d: CFData?) { g(d!.data) }"),
         ("let n = CFMessagePortGetName(port) as String", "let n = CFMessagePortGetName(port).string"),
         ("let n = CFUUIDCreateString(nil, id) as String", "let n = CFUUIDCreateString(nil, id).string"),
         (
