@@ -18,7 +18,7 @@ public enum objc_AssociationPolicy: UInt, Sendable {
 // swift-format-ignore: AlwaysUseLowerCamelCase
 /// Associates a value with an object, by a key that is an address. Any thread may call this function.
 ///
-/// The value lives as long as the object, and may live longer: it is released when values of other objects are set or read.
+/// The value lives as long as the object, and may live longer: it is released when values of other objects are set.
 ///
 /// - Parameters:
 ///   - object: An object of a class, or of CoreFoundation's.
