@@ -14,3 +14,7 @@ public typealias NSPortMessage = PortMessage
 public typealias NSMessagePort = MessagePort
 /// The Objective-C name of ``MessagePortNameServer``.
 public typealias NSMessagePortNameServer = MessagePortNameServer
+/// The Objective-C name of ``SocketPortNameServer``.
+public typealias NSSocketPortNameServer = SocketPortNameServer
+/// The Objective-C name of ``DistributedNotificationCenter``.
+public typealias NSDistributedNotificationCenter = DistributedNotificationCenter

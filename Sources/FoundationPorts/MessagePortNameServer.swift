@@ -39,9 +39,7 @@ open class MessagePortNameServer: NSObject, @unchecked Sendable {
 
     /// Finds the port of a name, on this host only: nil, an empty string, or its name.
     open func port(forName name: String, host: String?) -> Port? {
-        let host = host ?? ""
-        guard ["", "*", "localhost", ProcessInfo.processInfo.hostName].contains(host) else { return nil }
-        return port(forName: name)
+        isHere(host) ? port(forName: name) : nil
     }
 
     /// Takes a name from a port of this process.
@@ -64,6 +62,11 @@ open class MessagePortNameServer: NSObject, @unchecked Sendable {
     }
 
     fileprivate func makePort(_ right: MachPort.SendRight) -> SendRightPort { MessagePort(nil, right) }
+}
+
+/// Whether a host of a look-up is this one.
+func isHere(_ host: String?) -> Bool {
+    ["", "*", "localhost", ProcessInfo.processInfo.hostName].contains(host ?? "")
 }
 
 /// The same names for an ``NSMachPort``. The corresponding class is NSMachBootstrapServer.
