@@ -2,6 +2,7 @@
 #include "behaviours.h"
 
 #include <mach/mach.h>
+#include <mach/mach_time.h>
 #include <pthread.h>
 #include <servers/bootstrap.h>
 #include <unistd.h>
@@ -330,7 +331,13 @@ static void a_service_is_created_and_checked_in(void) {
     EXPECT(!mach_msg(&message.header, MACH_SEND_MSG, size, 0, MACH_PORT_NULL, 0, MACH_PORT_NULL));
     // The answer has taken the reference.
     EXPECT(mach_port_deallocate(mach_task_self(), answers) == KERN_INVALID_RIGHT);
-    EXPECT(!mach_msg(&message.header, MACH_RCV_MSG, 0, sizeof message, answers, 0, MACH_PORT_NULL));
+    message.header.msgh_local_port = answers;
+    message.header.msgh_size = sizeof message;
+    EXPECT(!mach_msg_receive(&message.header) && message.header.msgh_size == size);
+    message.header = (mach_msg_header_t){.msgh_remote_port = server, .msgh_size = size, .msgh_id = 7};
+    EXPECT(!mach_msg_send(&message.header));
+    EXPECT(!mach_msg(&message.header, MACH_RCV_MSG, 0, sizeof message, server, 0, MACH_PORT_NULL));
+    EXPECT(message.header.msgh_id == 7);
     mach_port_destroy(mach_task_self(), answers);
     mach_port_destroy(mach_task_self(), server);
     EXPECT(!strcmp(mach_error_string(KERN_SUCCESS), "(os/kern) successful"));
@@ -373,6 +380,16 @@ static void a_message_has_its_limits(void) {
     CFRelease(port);
 }
 
+static void the_time_is_measured_in_nanoseconds(void) {
+    mach_timebase_info_data_t base;
+    EXPECT(mach_timebase_info(&base) == KERN_SUCCESS && base.numer == base.denom);
+    uint64_t before = mach_absolute_time();
+    CFAbsoluteTime start = CFAbsoluteTimeGetCurrent();
+    while (CFAbsoluteTimeGetCurrent() < start + 0.01) {}
+    uint64_t passed = mach_absolute_time() - before;
+    EXPECT(passed > 5000000 && passed < 30000000000);
+}
+
 int main(int count, char **words) {
     struct behaviour all[] = {
         BEHAVIOUR(a_port_is_a_CFType),
@@ -387,6 +404,7 @@ int main(int count, char **words) {
         BEHAVIOUR(a_service_is_created_and_checked_in),
         BEHAVIOUR(a_port_to_send_to_is_watched),
         BEHAVIOUR(a_message_has_its_limits),
+        BEHAVIOUR(the_time_is_measured_in_nanoseconds),
     };
     return run_behaviours(all, sizeof all / sizeof *all, count, words);
 }

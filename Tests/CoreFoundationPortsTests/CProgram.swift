@@ -78,7 +78,9 @@ struct CProgram {
 
     /// Whether a command is installed.
     static func isInstalled(_ command: String) -> Bool {
-        Run(["/bin/sh", "-c", "command -v $0 >/dev/null", command], environment: ["PATH": path]).child.wait() == 0
+        let run = Run(["/bin/sh", "-c", "command -v $0 >/dev/null", command], environment: ["PATH": path])
+        // It has the files of the child's streams.
+        return withExtendedLifetime(run) { run.child.wait() == 0 }
     }
 
     /// The remarks of a compiler on lines of C.

@@ -10,7 +10,9 @@ import Testing
             "CFMessagePort.h",
             "CFNotificationCenter.h", "CFNumber.h", "CFRunLoop.h", "CFSocket.h", "CFString.h", "CFURL.h",
         ].map { "#include <CoreFoundation/\($0)>" }
-        + ["dispatch/dispatch.h", "mach/mach.h", "mach/message.h", "servers/bootstrap.h"].map { "#include <\($0)>" }
+        + ["dispatch/dispatch.h", "mach/mach.h", "mach/message.h", "mach/mach_time.h", "servers/bootstrap.h"].map {
+            "#include <\($0)>"
+        }
 
     @Test(arguments: [
         (CProgram.Compiler.gcc, "-std=c99"), (.gcc, "-std=gnu17"), (.gxx, "-std=c++98"), (.gxx, "-std=c++20"),

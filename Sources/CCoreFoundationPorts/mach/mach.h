@@ -92,11 +92,24 @@ typedef struct {
 static const mach_port_t mach_task_self_ = 0x203;
 #define mach_task_self() mach_task_self_
 
-/* Sends the bytes of a message to the port of a number, or takes a port's next message, or both. The times are milliseconds.
+/* Sends the bytes of a message to the port of a number, or takes a port's next message, or both. The times are milliseconds. Not
+   for signal handlers: it takes locks.
    MACH_SEND_INVALID_TYPE: a complex message, with rights or memory, cannot be sent. */
 extern mach_msg_return_t mach_msg(
     mach_msg_header_t *msg, mach_msg_option_t option, mach_msg_size_t send_size, mach_msg_size_t rcv_size,
     mach_port_name_t rcv_name, mach_msg_timeout_t timeout, mach_port_name_t notify);
+
+/* Sends, and waits for room. */
+static inline mach_msg_return_t mach_msg_send(mach_msg_header_t *header) {
+    return mach_msg(
+        header, MACH_SEND_MSG, header->msgh_size, 0, 0, MACH_MSG_TIMEOUT_NONE, 0);
+}
+
+/* Waits for the next message of the port in msgh_local_port. The buffer has msgh_size bytes. */
+static inline mach_msg_return_t mach_msg_receive(mach_msg_header_t *header) {
+    return mach_msg(
+        header, MACH_RCV_MSG, 0, header->msgh_size, header->msgh_local_port, MACH_MSG_TIMEOUT_NONE, 0);
+}
 
 /* Makes a port that can receive; MACH_PORT_RIGHT_RECEIVE is the one right that will do. */
 extern kern_return_t mach_port_allocate(mach_port_t task, mach_port_right_t right, mach_port_name_t *name);

@@ -1,8 +1,9 @@
 import CCoreFoundationPorts
 import Ports
 import RunLoopLocks
+import RunLoops
 
-// The functions of mach.h and bootstrap.h.
+// The functions of mach.h, mach_time.h and bootstrap.h.
 
 @usableFromInline
 @_cdecl("mach_msg")
@@ -24,6 +25,10 @@ func machMessage(
     let buffer = UnsafeMutableRawBufferPointer(start: message, count: Int(receiveSize))
     return receive(receiver, into: buffer, before: deadline(MACH_RCV_TIMEOUT))
 }
+
+@usableFromInline
+@_cdecl("mach_absolute_time")
+func machTime() -> UInt64 { MonotonicInstant.now.nanoseconds }
 
 @usableFromInline
 @_cdecl("mach_port_allocate")
