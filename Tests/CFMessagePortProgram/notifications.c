@@ -234,6 +234,24 @@ static void a_suspended_centre_keeps_what_its_observers_want(void) {
     EXPECT(holding.calls == held);
 }
 
+static void a_suspended_centre_holds_a_limited_number(void) {
+    CFNotificationCenterRef center = CFNotificationCenterGetDistributedCenter();
+    struct notes holding = {0};
+    addSuspended(&holding, CFNotificationSuspensionBehaviorHold);
+    _CFNotificationCenterSetSuspended(center, true);
+    for (int count = 0; count < 1500; count++) {
+        post(center, NAME, NULL, "held", false);
+        // Before the queue is full.
+        while (count % 100 == 99 && CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, true) == kCFRunLoopRunHandledSource) {}
+    }
+    EXPECT(holding.calls == 0);
+    _CFNotificationCenterSetSuspended(center, false);
+    runUntil(&holding, 1000);
+    run(0.05);
+    EXPECT(holding.calls == 1000);
+    CFNotificationCenterRemoveEveryObserver(center, &holding);
+}
+
 static int countFiles(const char *inner) {
     char path[512];
     snprintf(path, sizeof path, "%s/notify%s", getenv("PORTS_DIRECTORY"), inner);
@@ -377,6 +395,7 @@ int main(int count, char **words) {
         BEHAVIOUR(the_distributed_centre_calls_on_the_main_loop),
         BEHAVIOUR(darwins_centre_has_names_alone),
         BEHAVIOUR(a_suspended_centre_keeps_what_its_observers_want),
+        BEHAVIOUR(a_suspended_centre_holds_a_limited_number),
         BEHAVIOUR(a_post_that_nobody_observes_leaves_nothing),
         BEHAVIOUR(user_info_is_a_property_list),
         BEHAVIOUR(a_post_reaches_other_processes),
