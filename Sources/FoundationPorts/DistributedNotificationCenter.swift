@@ -90,7 +90,11 @@ open class DistributedNotificationCenter: NSObject, @unchecked Sendable {
 
     /// Calls a block with each notification of a name and of an object, which is a string. Nil stands for any. While the centre
     /// is suspended, notifications are coalesced.
-    /// - Parameter queue: The queue that calls the block; nil for the main thread.
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - obj: The object, a string.
+    ///   - queue: The queue that calls the block; nil for the main thread.
+    ///   - block: Called with each notification.
     /// - Returns: The observer, for `removeObserver(_:)`. The centre keeps it.
     open func addObserver(
         forName name: NSNotification.Name?, object obj: Any?, queue: OperationQueue?,

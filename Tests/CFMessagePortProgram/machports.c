@@ -380,6 +380,75 @@ static void a_message_has_its_limits(void) {
     CFRelease(port);
 }
 
+struct complex {
+    mach_msg_header_t header;
+    mach_msg_body_t body;
+    mach_msg_ool_descriptor_t memory[2];
+    char bytes[4];
+    mach_msg_trailer_t trailer;
+};
+
+static int complexCalls;
+
+static void noteMemory(CFMachPortRef port, void *message, CFIndex size, void *info) {
+    struct complex *received = message;
+    complexCalls++;
+    EXPECT(size == offsetof(struct complex, trailer) && received->header.msgh_bits & MACH_MSGH_BITS_COMPLEX);
+    EXPECT(received->body.msgh_descriptor_count == 2 && !memcmp(received->bytes, "end", 4));
+    EXPECT(received->memory[0].size == 100000 && received->memory[1].size == 0 && !received->memory[1].address);
+    const char *memory = received->memory[0].address;
+    EXPECT(memory && memory != info && memory[0] == 'm' && memory[99999] == 'm');
+    mach_msg_destroy(&received->header);
+}
+
+// As window managers send the words of a command.
+static void a_message_carries_memory(void) {
+    char *memory = malloc(100000);
+    memset(memory, 'm', 100000);
+    CFMachPortContext context = {0, memory, NULL, NULL, NULL};
+    CFMachPortRef port = CFMachPortCreate(NULL, noteMemory, &context, NULL);
+    schedule(port);
+    struct complex message = {.header = {.msgh_remote_port = CFMachPortGetPort(port), .msgh_id = 3}, .bytes = "end"};
+    message.header.msgh_bits = MACH_MSGH_BITS_SET(MACH_MSG_TYPE_COPY_SEND, 0, 0, MACH_MSGH_BITS_COMPLEX);
+    message.header.msgh_size = offsetof(struct complex, trailer);
+    message.body.msgh_descriptor_count = 2;
+    for (int at = 0; at < 2; at++) message.memory[at].type = MACH_MSG_OOL_DESCRIPTOR;
+    message.memory[0].address = memory;
+    message.memory[0].size = 100000;
+    message.memory[0].copy = MACH_MSG_VIRTUAL_COPY;
+    for (int count = 1; count <= 3; count++) {
+        EXPECT(!mach_msg_send(&message.header));
+        EXPECT(run(10) == kCFRunLoopRunHandledSource && complexCalls == count);
+    }
+    // Into a buffer that is too small, and into one that is not.
+    mach_port_t number;
+    REQUIRE(!mach_port_allocate(mach_task_self(), MACH_PORT_RIGHT_RECEIVE, &number));
+    struct complex received;
+    for (int count = 0; count < 2; count++) {
+        message.header.msgh_remote_port = number;
+        EXPECT(!mach_msg_send(&message.header));
+        mach_msg_size_t room = count ? sizeof received : 40;
+        mach_msg_return_t result = mach_msg(&received.header, MACH_RCV_MSG, 0, room, number, 0, 0);
+        EXPECT(result == (count ? MACH_MSG_SUCCESS : MACH_RCV_TOO_LARGE));
+    }
+    EXPECT(((char *)received.memory[0].address)[5] == 'm');
+    EXPECT(!vm_deallocate(mach_task_self(), (vm_address_t)received.memory[0].address, received.memory[0].size));
+    mach_port_destroy(mach_task_self(), number);
+    // Rights do not travel, and a list of descriptors is checked.
+    message.header.msgh_remote_port = CFMachPortGetPort(port);
+    message.memory[1].type = 0;
+    EXPECT(mach_msg_send(&message.header) == MACH_SEND_INVALID_TYPE);
+    message.body.msgh_descriptor_count = 1000;
+    EXPECT(mach_msg_send(&message.header) == MACH_SEND_INVALID_TYPE);
+    message.body.msgh_descriptor_count = 1;
+    message.memory[0].address = NULL;
+    EXPECT(mach_msg_send(&message.header) == MACH_SEND_INVALID_DATA);
+    EXPECT(complexCalls == 3);
+    CFMachPortInvalidate(port);
+    CFRelease(port);
+    free(memory);
+}
+
 static void the_time_is_measured_in_nanoseconds(void) {
     mach_timebase_info_data_t base;
     EXPECT(mach_timebase_info(&base) == KERN_SUCCESS && base.numer == base.denom);
@@ -404,6 +473,7 @@ int main(int count, char **words) {
         BEHAVIOUR(a_service_is_created_and_checked_in),
         BEHAVIOUR(a_port_to_send_to_is_watched),
         BEHAVIOUR(a_message_has_its_limits),
+        BEHAVIOUR(a_message_carries_memory),
         BEHAVIOUR(the_time_is_measured_in_nanoseconds),
     };
     return run_behaviours(all, sizeof all / sizeof *all, count, words);

@@ -10,7 +10,10 @@ import Testing
             "CFMessagePort.h",
             "CFNotificationCenter.h", "CFNumber.h", "CFRunLoop.h", "CFSocket.h", "CFString.h", "CFURL.h",
         ].map { "#include <CoreFoundation/\($0)>" }
-        + ["dispatch/dispatch.h", "mach/mach.h", "mach/message.h", "mach/mach_time.h", "servers/bootstrap.h"].map {
+        + [
+            "dispatch/dispatch.h", "mach/mach.h", "mach/message.h", "mach/mach_time.h", "bootstrap.h",
+            "servers/bootstrap.h",
+        ].map {
             "#include <\($0)>"
         }
 

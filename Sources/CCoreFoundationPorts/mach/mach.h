@@ -6,6 +6,8 @@
 
 #include "port.h"
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -38,6 +40,27 @@ typedef struct {
 
 #define msgh_reserved msgh_voucher_port
 
+/* The number of memory descriptors, behind the header of a complex message. */
+typedef struct {
+    mach_msg_size_t msgh_descriptor_count;
+} mach_msg_body_t;
+
+/* Memory that a complex message carries: the receiver gets a copy, and deallocates it. */
+#pragma pack(push, 4)
+typedef struct {
+    void *address;
+    unsigned int deallocate : 8;
+    unsigned int copy : 8;
+    unsigned int pad1 : 8;
+    unsigned int type : 8;
+    mach_msg_size_t size;
+} mach_msg_ool_descriptor_t;
+#pragma pack(pop)
+
+#define MACH_MSG_OOL_DESCRIPTOR 1
+#define MACH_MSG_PHYSICAL_COPY 0
+#define MACH_MSG_VIRTUAL_COPY 1
+
 /* Behind the bytes of a received message, at the next multiple of four. */
 typedef struct {
     unsigned int msgh_trailer_type;
@@ -61,6 +84,8 @@ typedef struct {
 #define MACH_MSG_TYPE_MAKE_SEND_ONCE 21
 
 #define MACH_MSGH_BITS_COMPLEX 0x80000000u
+#define MACH_MSGH_BITS_REMOTE_MASK 0x1fu
+#define MACH_MSGH_BITS_LOCAL_MASK 0x1f00u
 #define MACH_MSGH_BITS(remote, local) ((remote) | ((local) << 8))
 #define MACH_MSGH_BITS_REMOTE(bits) ((bits) & 0x1f)
 #define MACH_MSGH_BITS_LOCAL(bits) (((bits) >> 8) & 0x1f)
@@ -94,7 +119,7 @@ static const mach_port_t mach_task_self_ = 0x203;
 
 /* Sends the bytes of a message to the port of a number, or takes a port's next message, or both. The times are milliseconds. Not
    for signal handlers: it takes locks.
-   MACH_SEND_INVALID_TYPE: a complex message, with rights or memory, cannot be sent. */
+   MACH_SEND_INVALID_TYPE: a complex message may have memory, and no rights. */
 extern mach_msg_return_t mach_msg(
     mach_msg_header_t *msg, mach_msg_option_t option, mach_msg_size_t send_size, mach_msg_size_t rcv_size,
     mach_port_name_t rcv_name, mach_msg_timeout_t timeout, mach_port_name_t notify);
@@ -111,6 +136,14 @@ static inline mach_msg_return_t mach_msg_receive(mach_msg_header_t *header) {
         header, MACH_RCV_MSG, 0, header->msgh_size, header->msgh_local_port, MACH_MSG_TIMEOUT_NONE, 0);
 }
 
+/* Deallocates the memory of a received message, and the reference to the port for the answer. */
+extern void mach_msg_destroy(mach_msg_header_t *header);
+
+typedef uintptr_t vm_address_t;
+typedef uintptr_t vm_size_t;
+/* Deallocates memory of a received message. */
+extern kern_return_t vm_deallocate(mach_port_t task, vm_address_t address, vm_size_t size);
+
 /* Makes a port that can receive; MACH_PORT_RIGHT_RECEIVE is the one right that will do. */
 extern kern_return_t mach_port_allocate(mach_port_t task, mach_port_right_t right, mach_port_name_t *name);
 /* Adds a reference to the right to send to a port that this process knows. */
@@ -123,6 +156,24 @@ extern kern_return_t mach_port_mod_refs(
     mach_port_t task, mach_port_name_t name, mach_port_right_t right, int delta);
 /* Ends a port that can receive, and takes all references. */
 extern kern_return_t mach_port_destroy(mach_port_t task, mach_port_name_t name);
+
+typedef unsigned int mach_port_msgcount_t;
+typedef struct mach_port_limits {
+    mach_port_msgcount_t mpl_qlimit;
+} mach_port_limits_t;
+typedef int *mach_port_info_t;
+#define MACH_PORT_LIMITS_INFO 1
+#define MACH_PORT_LIMITS_INFO_COUNT 1
+#define MACH_PORT_QLIMIT_SMALL 16
+#define MACH_PORT_QLIMIT_BASIC 5
+#define MACH_PORT_QLIMIT_LARGE 1024
+
+/* A port takes 1,000 messages of each sender, whatever limit a program asks for. */
+static inline kern_return_t mach_port_set_attributes(
+    mach_port_t task, mach_port_name_t name, int flavor, mach_port_info_t info, mach_msg_size_t count) {
+    (void)task, (void)name, (void)info, (void)count;
+    return flavor == MACH_PORT_LIMITS_INFO ? KERN_SUCCESS : KERN_INVALID_ARGUMENT;
+}
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,8 @@
 /* The number of a port in this process, as a Mach port's name is one in its task. No Mach kernel is involved. */
 typedef unsigned int mach_port_t;
 typedef mach_port_t mach_port_name_t;
+typedef mach_port_t ipc_space_t;
+typedef mach_port_t task_t;
 
 #ifndef __swift__
 #define MACH_PORT_NULL ((mach_port_t)0)

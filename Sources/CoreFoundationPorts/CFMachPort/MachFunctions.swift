@@ -1,4 +1,5 @@
 import CCoreFoundationPorts
+import Glibc
 import Ports
 import RunLoopLocks
 import RunLoops
@@ -24,6 +25,17 @@ func machMessage(
     guard option & MACH_RCV_MSG != 0 else { return MACH_MSG_SUCCESS }
     let buffer = UnsafeMutableRawBufferPointer(start: message, count: Int(receiveSize))
     return receive(receiver, into: buffer, before: deadline(MACH_RCV_TIMEOUT))
+}
+
+@usableFromInline
+@_cdecl("mach_msg_destroy")
+func destroyMachMessage(_ header: UnsafeMutablePointer<mach_msg_header_t>) { destroy(header) }
+
+@usableFromInline
+@_cdecl("vm_deallocate")
+func deallocateMemory(_ task: UInt32, _ address: UInt, _ size: UInt) -> Int32 {
+    guard size > 0, let memory = UnsafeMutableRawPointer(bitPattern: address) else { return KERN_SUCCESS }
+    return munmap(memory, Int(size)) == 0 ? KERN_SUCCESS : KERN_INVALID_ARGUMENT
 }
 
 @usableFromInline

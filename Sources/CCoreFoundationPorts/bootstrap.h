@@ -1,0 +1,1 @@
+#include "servers/bootstrap.h"
