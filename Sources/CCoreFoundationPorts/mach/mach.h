@@ -6,6 +6,7 @@
 
 #include "port.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
