@@ -174,6 +174,19 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         (port.receiver.intake.totals.taken, !ledger.isEmpty || !ledger.serving.oneWay.isEmpty)
     }
 
+    /// Asks all senders, and calls the closure once with the number of messages that wait: zero when the port is gone. The
+    /// closure is called on any thread, most often one of the library, and must not block it.
+    package func countWaiting(_ body: @escaping @Sendable (Int) -> Void) {
+        let (runtime, number) = (nameServer.runtime, port.receiver.id.number)
+        do throws(PortError) {
+            try runtime.housekeeping.perform {
+                runtime.statistics.collect(for: number) { body($0.statistics?.waiting ?? 0) }
+            }
+        } catch {
+            body(0)
+        }
+    }
+
     /// Whether the port takes requests. The corresponding CF function is `CFMessagePortIsValid`.
     public var isValid: Bool { port.isValid }
 

@@ -193,18 +193,36 @@ final class SessionCore: Sendable {
         if hasEnded { watch.cancel() }
     }
 
-    /// The other end's port is invalid. Messages that came before may still wait, so the session ends when none comes
-    /// between two turns of its queue.
-    private func peerEnded(_ taken: Int? = nil) {
+    /// The most looks at messages that seem to wait. A sender's count may be wrong.
+    private static let mostLooks = 200
+
+    /// The other end's port is invalid. Messages that came before may still wait, so the session ends when none waits, and
+    /// none was taken between two turns of its queue.
+    /// - Parameters:
+    ///   - taken: The number of messages that were taken before.
+    ///   - looks: The number of looks since a message was taken.
+    private func peerEnded(_ taken: Int? = nil, looks: Int = 0) {
         // An ended session has no port.
         guard let (queue, port) = state.withLock({ state in state.queue.flatMap { q in state.port.map { (q, $0) } } })
         else { return }
         let count = port.activity.taken
-        if count == taken {
-            let error = XPCRichError("\(peer) has ended, or has cancelled the session", canRetry: true)
-            return end(error, .afterReplies)
+        let lookAgain: @Sendable (Int) -> Void = { looks in
+            queue.asyncAfter(deadline: .now() + .milliseconds(50)) { [weak self] in
+                self?.peerEnded(count, looks: looks)
+            }
         }
-        queue.asyncAfter(deadline: .now() + .milliseconds(50)) { [weak self] in self?.peerEnded(count) }
+        guard count == taken else { return lookAgain(0) }
+        port.countWaiting { waiting in
+            if waiting > 0, looks < Self.mostLooks { return lookAgain(looks + 1) }
+            queue.async { [weak self] in
+                guard port.activity.taken == count else { return lookAgain(0) }
+                self?.endWithPeer()
+            }
+        }
+    }
+
+    private func endWithPeer() {
+        end(XPCRichError("\(peer) has ended, or has cancelled the session", canRetry: true), .afterReplies)
     }
 
     func end(_ error: XPCRichError, _ ending: Ending) {
