@@ -138,8 +138,11 @@ package final class Load: Sendable {
             (result.descriptorsBefore, result.heapBefore) = (descriptors, heap)
         }
         load.ends.withLock { $0 = [:] }
-        // Connections to processes that have ended are closed soon.
-        _ = waitUntil(before: .now + .seconds(10)) { openDescriptors() <= descriptors + 8 }
+        // Connections to processes that have ended are closed soon, and so are the idle threads of dispatch queues, each of
+        // which keeps some memory.
+        _ = waitUntil(before: .now + .seconds(30)) {
+            openDescriptors() <= descriptors + 8 && heapUse() <= heap + (2 << 20)
+        }
         load.count { ($0.descriptorsAfter, $0.heapAfter) = (openDescriptors(), heapUse()) }
         return load.result.withLock { $0 }
     }

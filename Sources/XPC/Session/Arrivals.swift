@@ -1,21 +1,18 @@
-import Ports
-
 /// Puts what has come from the other end in the order in which the other end has sent it.
 ///
 /// Messages come to the session's own port, and replies to the port for all replies of the process. So each overtakes the
 /// other. A reply tells how many messages its sender had sent before it, and a message tells how many replies. An
 /// arrival that is too early waits here for the others.
-struct Arrivals {
+struct Arrivals<Content: Sendable> {
     /// Something for the session's queue.
     enum Item {
-        case message(MessagePortRequest, SessionMessage)
+        case message(Content)
         /// Calls the handler of a reply, or of an error in its place.
         case outcome(@Sendable () -> Void)
     }
 
     private struct Message {
-        let request: MessagePortRequest
-        let kind: SessionMessage
+        let content: Content
         /// The number of replies that were sent before.
         let replies: UInt32
     }
@@ -27,7 +24,7 @@ struct Arrivals {
     }
 
     /// The most messages that wait for a reply: its sender may be mistaken, or malicious.
-    static let mostMessages = 1000
+    static var mostMessages: Int { 1000 }
 
     private var messages: [Message] = []
     private var outcomes: [Outcome] = []
@@ -39,8 +36,9 @@ struct Arrivals {
 
     var isEmpty: Bool { messages.isEmpty && outcomes.isEmpty }
 
-    mutating func add(_ request: MessagePortRequest, _ kind: SessionMessage, after replies: UInt32) {
-        messages.append(Message(request: request, kind: kind, replies: replies))
+    /// - Parameter replies: The number of replies that were sent before the message.
+    mutating func add(_ content: Content, after replies: UInt32) {
+        messages.append(Message(content: content, replies: replies))
     }
 
     /// Adds the handler of a request that has its outcome.
@@ -60,8 +58,8 @@ struct Arrivals {
         }
         guard let first = messages.first, !waits(first, openRequests) else { return nil }
         messages.removeFirst()
-        if first.kind != .end { taken &+= 1 }
-        return .message(first.request, first.kind)
+        taken &+= 1
+        return .message(first.content)
     }
 
     private func waits(_ outcome: Outcome) -> Bool {

@@ -239,6 +239,8 @@ final class SessionCore: Sendable {
         remains.watch?.cancel()
         remains.sender?.cancel()
         remains.port?.invalidateAtOnce()
+        // A thread for nothing is not worth while.
+        guard remains.cancellation != nil || remains.hasArrivals else { return }
         // A session that was cancelled before it was activated has no queue.
         (remains.queue ?? .global()).async {
             self.handleArrivals()

@@ -13,7 +13,7 @@ extension SessionCore {
             return
         }
         let replies = kind.replies(of: message)
-        state.withLock { $0.arrivals.add(request, kind, after: replies) }
+        state.withLock { $0.arrivals.add(.init(request: request, kind: kind), after: replies) }
         handleArrivals()
     }
 
@@ -22,7 +22,7 @@ extension SessionCore {
         while let item = state.withLock({ $0.takeArrival() }) {
             switch item {
             case .outcome(let handler): handler()
-            case .message(let request, let kind): handle(request, kind)
+            case .message(let arrived): handle(arrived.request, arrived.kind)
             }
         }
     }

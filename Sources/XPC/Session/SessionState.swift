@@ -24,6 +24,12 @@ struct SessionState {
         case handler(@Sendable (Outcome) -> Void)
     }
 
+    /// A message that has come.
+    struct Arrived: Sendable {
+        let request: MessagePortRequest
+        let kind: SessionMessage
+    }
+
     /// A request that waits for its reply.
     struct Asked {
         let asker: Asker
@@ -55,7 +61,7 @@ struct SessionState {
     var outbox = Outbox()
     /// Whether messages go to the outbox: the session is not open yet, or its sender sends what came before.
     private(set) var isQueueing = true
-    var arrivals = Arrivals()
+    var arrivals = Arrivals<Arrived>()
     private(set) var isFinished = false
     private var asked: [UInt64: Asked] = [:]
     private var lastRequest: UInt64 = 0
@@ -118,7 +124,7 @@ struct SessionState {
     // MARK: Receiving
 
     /// The next item for the session's handlers.
-    mutating func takeArrival() -> Arrivals.Item? { arrivals.next(openRequests: asked.count) }
+    mutating func takeArrival() -> Arrivals<Arrived>.Item? { arrivals.next(openRequests: asked.count) }
 
     // MARK: Requests
 
@@ -185,6 +191,8 @@ struct SessionState {
         let watch: InvalidationWatch?
         let sender: Task<Void, Never>?
         let cancellation: CancellationHandler?
+        /// Whether something that has come waits for the queue.
+        let hasArrivals: Bool
         /// Released after the lock.
         let others: [(any Sendable)?]
     }
@@ -200,6 +208,7 @@ struct SessionState {
         }
         return Remains(
             error: error, queue: queue, port: port, watch: watch, sender: sender, cancellation: cancellation,
+            hasArrivals: !arrivals.isEmpty,
             others: [hello, itself, handle, incoming, outbox])
     }
 }
