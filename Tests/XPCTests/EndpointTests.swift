@@ -69,9 +69,7 @@ import XPCTestHelper
     }
 
     @Test func `another process calls an anonymous listener back`() throws {
-        let service = Child(
-            [Child.folder + "/XPCTestHelper", "serve"], environment: ["PORTS_DIRECTORY": names.folder.path])
-        _ = try names.runtime.nameServer.waitForPort(forName: "service", before: .patience)
+        let service = try names.startService()
         let (texts, called) = (Shared<[String]>([]), Latch())
         let listener = try names.listener(named: nil) { request in
             request.accept { (report: Report) -> (any Encodable)? in

@@ -13,13 +13,6 @@ import XPCTestHelper
 @Suite(.ownThread) struct OrderTests {
     private let names = Names()
 
-    private func startService() throws -> Child {
-        let child = Child(
-            [Child.folder + "/XPCTestHelper", "serve"], environment: ["PORTS_DIRECTORY": names.folder.path])
-        _ = try names.runtime.nameServer.waitForPort(forName: "service", before: .patience)
-        return child
-    }
-
     /// The texts that the handlers of a session were called with.
     private final class Story: Sendable {
         private let texts = Shared<[String]>([])
@@ -40,7 +33,7 @@ import XPCTestHelper
     }
 
     @Test func `a reply's handler is called after the messages that were sent before the reply`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let story = Story()
         let session = try names.session(incoming: story.incoming)
         for round in 1...30 {
@@ -53,7 +46,7 @@ import XPCTestHelper
     }
 
     @Test func `a message's handler is called after the replies that were sent before the message`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let story = Story()
         let session = try names.session(incoming: story.incoming)
         for round in 1...30 {
@@ -66,7 +59,7 @@ import XPCTestHelper
     }
 
     @Test func `many requests keep their order with the messages on both ends`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let story = Story()
         let session = try names.session(incoming: story.incoming)
         var expected: [String] = []
@@ -82,7 +75,7 @@ import XPCTestHelper
     }
 
     @Test func `a request without a reply does not keep the messages after it waiting`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let story = Story()
         let session = try names.session(incoming: story.incoming)
         try session.send(Command(.keep)) { (_: Result<XPCReceivedMessage, XPCRichError>) in story.add("kept") }
@@ -96,7 +89,7 @@ import XPCTestHelper
     }
 
     @Test func `a synchronous reply waits for no message`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let (entered, leave) = (Latch(), Latch())
         let session = try names.session(incoming: { _ in
             entered.open()
@@ -116,7 +109,7 @@ import XPCTestHelper
     // MARK: Room
 
     @Test func `sends to a stopped process do not wait, and arrive in order when it goes on`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let story = Story()
         let session = try names.session(incoming: story.incoming)
         let _: Report = try session.sendSync(Command(.echo, "connected"))
@@ -136,7 +129,7 @@ import XPCTestHelper
     }
 
     @Test func `beyond the bound a send throws an error that may be retried, and what waits arrives`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let session = try names.session()
         let _: Report = try session.sendSync(Command(.echo, "connected"))
         service.stop()
@@ -166,7 +159,7 @@ import XPCTestHelper
     }
 
     @Test func `a message that is too large is an error, and the session goes on in order`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let story = Story()
         let session = try names.session(incoming: story.incoming)
         let _: Report = try session.sendSync(Command(.echo, "connected"))
@@ -184,18 +177,25 @@ import XPCTestHelper
         #expect(service.isRunning)
     }
 
-    @Test func `a cancellation discards what waits, and ends its requests`() throws {
-        let service = try startService()
-        let (ends, failures) = (Ends(), Shared(0))
-        let session = try names.session(cancellation: ends.handler)
-        let _: Report = try session.sendSync(Command(.echo, "connected"))
-        service.stop()
+    /// Sends more requests than a stopped process has room for.
+    /// - Returns: Their number.
+    private func askStopped(_ session: XPCSession, _ failures: Shared<Int>) throws -> Int {
         let count = 3000
         for _ in 0..<count {
             try session.send(Command(.echo)) { (reply: Result<Report, any Error>) in
                 if case .failure = reply { failures.withLock { $0 += 1 } }
             }
         }
+        return count
+    }
+
+    @Test func `a cancellation discards what waits, and ends its requests`() throws {
+        let service = try names.startService()
+        let (ends, failures) = (Ends(), Shared(0))
+        let session = try names.session(cancellation: ends.handler)
+        let _: Report = try session.sendSync(Command(.echo, "connected"))
+        service.stop()
+        let count = try askStopped(session, failures)
         session.cancel(reason: "enough")
         #expect(ends.wait()?.description.contains("enough") == true)
         #expect(failures.withLock { $0 } == count)
@@ -204,17 +204,12 @@ import XPCTestHelper
     }
 
     @Test func `a killed process ends the requests that wait for room`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let (ends, failures) = (Ends(), Shared(0))
         let session = try names.session(cancellation: ends.handler)
         let _: Report = try session.sendSync(Command(.echo, "connected"))
         service.stop()
-        let count = 3000
-        for _ in 0..<count {
-            try session.send(Command(.echo)) { (reply: Result<Report, any Error>) in
-                if case .failure = reply { failures.withLock { $0 += 1 } }
-            }
-        }
+        let count = try askStopped(session, failures)
         service.kill()
         #expect(ends.wait()?.canRetry == true)
         #expect(failures.withLock { $0 } == count)

@@ -34,6 +34,15 @@ final class Names: Sendable {
     }
 }
 
+extension Names {
+    /// Starts the helper's service, and waits for its name.
+    func startService(_ command: String = "serve") throws -> Child {
+        let child = Child([Child.folder + "/XPCTestHelper", command], environment: ["PORTS_DIRECTORY": folder.path])
+        _ = try runtime.nameServer.waitForPort(forName: "service", before: .patience)
+        return child
+    }
+}
+
 /// Counts the calls of a cancellation handler.
 final class Ends: Sendable {
     private let errors = Shared<[XPCRichError]>([])

@@ -65,9 +65,7 @@ import XPCTestHelper
     }
 
     @Test func `a program decides what stands for signatures`() throws {
-        let service = Child(
-            [Child.folder + "/XPCTestHelper", "serve-signed"], environment: ["PORTS_DIRECTORY": names.folder.path])
-        _ = try names.runtime.nameServer.waitForPort(forName: "service", before: .patience)
+        let service = try names.startService("serve-signed")
         let session = try names.session()
         let report: Report = try session.sendSync(Command(.echo, "same user"))
         #expect(report.text == "same user")

@@ -12,20 +12,13 @@ import XPCTestHelper
 @Suite(.ownThread) struct ProcessTests {
     private let names = Names()
 
-    private func startService() throws -> Child {
-        let child = Child(
-            [Child.folder + "/XPCTestHelper", "serve"], environment: ["PORTS_DIRECTORY": names.folder.path])
-        _ = try names.runtime.nameServer.waitForPort(forName: "service", before: .patience)
-        return child
-    }
-
     private func report(_ session: XPCSession, _ command: Command) throws -> String {
         let report: Report = try session.sendSync(command)
         return report.text
     }
 
     @Test func `messages go both ways between processes, in order`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let (numbers, ends) = (Shared<[String]>([]), Ends())
         let session = try names.session(
             incoming: { message in
@@ -44,7 +37,7 @@ import XPCTestHelper
     }
 
     @Test func `a killed service ends its sessions once, and all requests`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let ends = Ends()
         let session = try names.session(cancellation: ends.handler)
         #expect(try report(session, Command(.echo, "hello")) == "hello")
@@ -75,7 +68,7 @@ import XPCTestHelper
     }
 
     @Test func `a new session finds the service that was restarted`() throws {
-        var service = try startService()
+        var service = try names.startService()
         for _ in 0..<3 {
             let ends = Ends()
             let session = try names.session(cancellation: ends.handler)
@@ -83,12 +76,12 @@ import XPCTestHelper
             service.kill()
             service.wait()
             #expect(ends.wait() != nil)
-            service = try startService()
+            service = try names.startService()
         }
     }
 
     @Test func `a stopped service keeps a request waiting, which a cancellation ends`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let ends = Ends()
         let session = try names.session(cancellation: ends.handler)
         #expect(try report(session, Command(.echo, "hello")) == "hello")
@@ -113,7 +106,7 @@ import XPCTestHelper
     }
 
     @Test func `a stopped service goes on with its sessions`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let session = try names.session()
         #expect(try report(session, Command(.echo, "hello")) == "hello")
         service.stop()
@@ -124,7 +117,7 @@ import XPCTestHelper
     }
 
     @Test func `a service that is stopped and then killed ends its sessions`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let ends = Ends()
         let session = try names.session(cancellation: ends.handler)
         #expect(try report(session, Command(.echo, "hello")) == "hello")
@@ -140,7 +133,7 @@ import XPCTestHelper
     }
 
     @Test func `a session with a stopped service begins when the service goes on, or ends`() throws {
-        let service = try startService()
+        let service = try names.startService()
         // The connection to the service is there, so that its stop does not delay the search for its name.
         let first = try names.session()
         #expect(try report(first, Command(.echo, "hello")) == "hello")
@@ -163,7 +156,7 @@ import XPCTestHelper
     }
 
     @Test func `a session that the service cancels ends with the reason`() throws {
-        let service = try startService()
+        let service = try names.startService()
         let ends = Ends()
         let session = try names.session(cancellation: ends.handler)
         #expect(throws: XPCRichError.self) { try report(session, Command(.cancel, "closing time")) }
@@ -195,7 +188,7 @@ import XPCTestHelper
     func `sessions end once, and no call hangs, in every order of kills, stops and cancellations`() throws {
         var random = SplitMix64(seed: drawnSeed())
         for _ in 0..<12 {
-            let service = try startService()
+            let service = try names.startService()
             let ends = (0..<3).map { _ in Ends() }
             let sessions = try ends.map { try names.session(cancellation: $0.handler) }
             let (outcomes, calls) = (Shared(0), Shared(0))
