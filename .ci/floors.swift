@@ -28,6 +28,7 @@ let modules: [(name: String, floors: [[String]])] = [
     ),
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),
     ("XPC", [[""], ["Messages"], ["Session"], ["Listener"]]),
+    ("NATSPorts", [["Wire"], ["Connection"], ["Asking", "Serving"], [""]]),
     ("portctl", [["Terminal"], ["Reports"], ["Drawing", "Options"], ["Commands"], [""]]),
 ]
 

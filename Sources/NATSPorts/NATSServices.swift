@@ -6,8 +6,8 @@ import TypedPorts
         /// Makes a server of a name on NATS, for requests that are marked as `NetworkRequest`. Of several servers of a name,
         /// on any machine, NATS gives each request to one.
         ///
-        /// The server takes requests while it runs. It also has a port without a name, through which all requests pass, so
-        /// that lanes, limits and `finish` are the same as on one machine. The limits are those of a `MachPort`.
+        /// The server takes requests while it runs. It also has a port without a name, for `ping` and for requests of its own
+        /// process. Lanes, limits and `finish` are the same for both.
         /// - Parameters:
         ///   - name: The name by which clients find the server, which is the subject of its requests.
         ///   - connection: The connection with NATS.

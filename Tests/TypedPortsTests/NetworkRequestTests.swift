@@ -41,11 +41,25 @@ import Testing
             return server.message(of: try server.networkRequest(id: message.id), components, from: sender.bytes)
         }
 
+        private func ask(_ message: MachPort.Message) async throws -> MachPort.Message {
+            try await withCheckedThrowingContinuation { continuation in
+                Task {
+                    await server.handle(message, from: "far away") { handler in
+                        let result: Result<MachPort.Message, any Error>
+                        do { result = .success(try await handler()) } catch { result = .failure(error) }
+                        continuation.resume(with: result)
+                    } refuse: { limit in
+                        continuation.resume(throwing: RequestFailure("refused, \(limit ?? 0)"))
+                    }
+                }
+            }
+        }
+
         nonisolated(nonsending) func request(
             _ request: MachPort.Message, timeout: Duration, mayRepeat: Bool
         ) async throws -> MachPort.Message {
             do {
-                return try await server.ask(message(request))
+                return try await ask(message(request))
             } catch let failure as RequestFailure {
                 throw PortError.failed(port: service, failure)
             }

@@ -94,7 +94,7 @@
         /// Whether there is a connection with a server at the moment.
         public var isConnected: Bool { handle.isConnected }
 
-        /// Ends the connection. Servers on it end, and requests fail. Call ``TypedPorts/RequestServer/finish(before:)`` of
+        /// Ends the connection. Servers on it end, and requests fail. Call `finish(before:)` of
         /// the servers first, so that they answer what they have taken.
         public func close() {
             news.isClosing.open()

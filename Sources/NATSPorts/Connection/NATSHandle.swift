@@ -193,8 +193,12 @@
 
         func publish(_ bytes: [UInt8], to subject: String, reply: String? = nil) -> Published {
             let status = bytes.withUnsafeBytes { bytes in
-                natsConnection_PublishRequest(
-                    connection, subject, reply, bytes.baseAddress, Int32(clamping: bytes.count))
+                let (start, count) = (bytes.baseAddress, Int32(clamping: bytes.count))
+                return if let reply {
+                    natsConnection_PublishRequest(connection, subject, reply, start, count)
+                } else {
+                    natsConnection_Publish(connection, subject, start, count)
+                }
             }
             return switch status {
             case NATS_OK: .sent
@@ -202,13 +206,6 @@
                 .unclear
             default: .unsent
             }
-        }
-
-        func publish(_ bytes: [UInt8], to subject: String) -> Published {
-            let status = bytes.withUnsafeBytes { bytes in
-                natsConnection_Publish(connection, subject, bytes.baseAddress, Int32(clamping: bytes.count))
-            }
-            return status == NATS_OK ? .sent : .unclear
         }
 
         typealias Handler = @Sendable (Delivery) -> Void

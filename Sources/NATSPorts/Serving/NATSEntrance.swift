@@ -153,13 +153,30 @@
                 return nil
             }
             if let refusal { return answer(refusal, to: asker) }
-            taken.start { [self] in
-                let start = ContinuousClock.now
-                let failure =
-                    window == nil
-                    ? await reply(to: message, taken, asker, server) : await stream(message, taken, asker, server)
-                statistics.note(handled.request, since: start, failure)
-                end(asker)
+            let start = ContinuousClock.now
+            if window != nil {
+                Task {
+                    await taken.run { [self] in
+                        statistics.note(
+                            handled.request, since: start, await stream(message, taken, asker, server))
+                    }
+                    end(asker)
+                }
+                return
+            }
+            Task {
+                await server.handle(message, from: "\(sender)") { [self] handler in
+                    // A request that was given up before its turn is not handled.
+                    if !taken.isCancelled {
+                        await taken.run { [self] in
+                            statistics.note(handled.request, since: start, await reply(taken, asker, handler))
+                        }
+                    }
+                    end(asker)
+                } refuse: { [self] limit in
+                    answer(limit.map { .busy(limit: $0) } ?? .refused, to: asker)
+                    end(asker)
+                }
             }
         }
 
@@ -173,15 +190,15 @@
         }
 
         private nonisolated(nonsending) func reply(
-            to message: MachPort.Message, _ taken: TakenRequest, _ asker: String, _ server: RequestServer
+            _ taken: TakenRequest, _ asker: String, _ handler: @Sendable () async throws -> MachPort.Message
         ) async -> (any Error)? {
             do {
-                let reply = try await server.ask(message)
+                let reply = try await handler()
                 try publish(.reply(id: reply.id, try reply.networkComponents()), to: asker)
                 return nil
             } catch {
                 // Nobody waits for the answer to a request that was given up.
-                if !taken.isCancelled { answer(Self.answer(to: error), to: asker) }
+                if !taken.isCancelled { answer(Self.answer(toHandlers: error), to: asker) }
                 return error
             }
         }
@@ -221,12 +238,16 @@
             }
         }
 
-        /// The answer that takes the error to the asker.
+        /// The answer that takes an error of a handler to the asker. An error of a port, too, is only the handler's: the
+        /// request was handled.
+        private static func answer(toHandlers error: any Error) -> Answer {
+            if error is CancellationError { return .unanswered }
+            return .failed(error as? RequestFailure ?? RequestFailure(String(describing: error)))
+        }
+
+        /// The answer that takes an error of the server's port to the asker.
         private static func answer(to error: any Error) -> Answer {
-            guard let error = error as? PortError else {
-                if error is CancellationError { return .unanswered }
-                return .failed(error as? RequestFailure ?? RequestFailure(String(describing: error)))
-            }
+            guard let error = error as? PortError else { return answer(toHandlers: error) }
             return switch error {
             case .failed(_, let failure): .failed(failure)
             case .serverBusy(_, let limit): .busy(limit: limit)

@@ -25,14 +25,15 @@
             state = Lock(State(window: window.map { min(max($0, 1), 1024) } ?? 0))
         }
 
-        /// Starts the task of the request, once.
-        func start(_ body: @escaping @Sendable () async -> Void) {
+        /// Runs the work of the request in a task of its own, which a cancellation cancels. Called once.
+        func run(_ body: @escaping @Sendable () async -> Void) async {
             let task = Task { await body() }
             let isCancelled = state.withLock { state in
                 state.task = task
                 return state.isCancelled
             }
             if isCancelled { task.cancel() }
+            await task.value
         }
 
         var isCancelled: Bool { state.withLock { $0.isCancelled } }

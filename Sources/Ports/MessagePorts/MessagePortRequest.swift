@@ -23,6 +23,9 @@ public struct MessagePortRequest: Sendable {
         self.message = MachPort.Message(message)
     }
 
+    /// Makes a request of a message that has come by another transport, which sends the reply itself.
+    package init(_ message: MachPort.Message) { (self.message, replyRight) = (message, nil) }
+
     static func handler(
         _ handler: (@Sendable (MessagePortRequest) -> Void)?, _ requests: RequestLedger
     ) -> ReceivedMessage.Handler? {

@@ -116,6 +116,40 @@ extension LocalMessagePort {
     }
 }
 
+extension LocalMessagePort {
+    /// Handles a request that has come by another transport, in the lane of its kind, while the port is served. The port's
+    /// end does not wait for it.
+    /// - Parameters:
+    ///   - id: The sender's number for the subject of the request.
+    ///   - handle: Called when the request's turn has come, perhaps in the task of another.
+    ///   - refuse: Called in place of it: with the limit of a full lane, or with nil when the port is not served.
+    package func handle(
+        _ id: UInt32, _ handle: @escaping @Sendable () async -> Void, refuse: @escaping @Sendable (Int?) -> Void
+    ) async {
+        guard let lanes = ledger.serving.lanes.first else { return refuse(nil) }
+        let arrival = lanes.arrive(ledger.serving.kind(of: id), id) {
+            RequestLanes.Work(answer: handle, refuse: { refuse(nil) })
+        }
+        switch arrival {
+        case .start(let lane):
+            await handle()
+            while let next = lanes.end(lane, isLast: false) { await next.answer() }
+        case .wait: return
+        case .refuse(let limit): refuse(limit)
+        }
+    }
+
+    /// Writes a failure of a handler into the log.
+    package func noteFailure(_ error: any Error, of id: UInt32, from asker: @autoclosure () -> String) {
+        func text() -> String {
+            let subject = ledger.serving.kind(of: id)?.name ?? "message \(id)"
+            return "the handler of \(self) failed for \(subject) of \(asker()): \(error)"
+        }
+        // A failure that the handler chose is an answer.
+        if (error as? RequestFailure)?.isFault == false { log.debug(text()) } else { log.info(about: .own, text()) }
+    }
+}
+
 extension MessagePortRequest {
     /// Tells the asker that its lane is full.
     fileprivate func refuse(limit: Int) {
@@ -145,14 +179,7 @@ extension MessagePortRequest {
             work.cancel()
         }
         if case .failure(let error) = outcome, !(error is CancellationError) {
-            func text() -> String {
-                let (subject, asker) = (
-                    port.ledger.serving.kind(of: id)?.name, ProcessIdentity(pid: message.sender?.pid ?? 0)
-                )
-                return "the handler of \(port) failed for \(subject ?? "message \(id)") of \(asker): \(error)"
-            }
-            // A failure that the handler chose is an answer.
-            if (error as? RequestFailure)?.isFault == false { log.debug(text()) } else { log.info(about: .own, text()) }
+            port.noteFailure(error, of: id, from: "\(ProcessIdentity(pid: message.sender?.pid ?? 0))")
         }
         guard let replyRight, !isCancelled else { return }
         do throws(PortError) {

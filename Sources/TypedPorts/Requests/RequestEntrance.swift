@@ -1,7 +1,7 @@
 import Ports
 
-// How requests from other machines reach a server: by the port of the server, so that lanes, back-pressure, `finish` and
-// `portctl` treat them as all others.
+// How requests from other machines reach a server: in the lanes of its port, so that limits and `ping` treat them as all
+// others.
 
 /// A transport that takes requests for a server.
 package protocol RequestEntrance: AnyObject, Sendable {
@@ -47,10 +47,28 @@ extension RequestServer {
         MachPort.Message(id: request.request.networkID, components.map { .bytes($0) } + [.bytes(sender)])
     }
 
-    /// Hands a request from another machine to its handler, and returns the reply.
-    /// - Throws: What an asker on this machine gets.
-    package nonisolated(nonsending) func ask(_ message: MachPort.Message) async throws -> MachPort.Message {
-        // Its asker gives it up.
-        try await RemoteMessagePort(sendRight).request(message, timeout: .seconds(1 << 40))
+    /// Hands a request from another machine to its handler, in its lane.
+    /// - Parameters:
+    ///   - message: The request.
+    ///   - asker: The sender in texts.
+    ///   - turn: Called when the request's turn has come, with the call of the handler.
+    ///   - refuse: Called in place of that: with the limit of a full lane, or with nil when the server does not run.
+    package func handle(
+        _ message: MachPort.Message, from asker: String,
+        turn: @escaping @Sendable (_ handler: @escaping @Sendable () async throws -> MachPort.Message) async -> Void,
+        refuse: @escaping @Sendable (Int?) -> Void
+    ) async {
+        await port.handle(message.id) {
+            await turn {
+                do {
+                    return try await self.answer(MessagePortRequest(message))
+                } catch {
+                    if !(error is CancellationError) { self.port.noteFailure(error, of: message.id, from: asker) }
+                    throw error
+                }
+            }
+        } refuse: {
+            refuse($0)
+        }
     }
 }

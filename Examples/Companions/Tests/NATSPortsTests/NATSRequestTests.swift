@@ -134,6 +134,53 @@ import TypedPorts
         }
     }
 
+    @Test func `a handler's own error of a port is a failure, and the request is not handled again`() async throws {
+        let count = Shared(0)
+        try await serving { server in
+            server.handle(Origin.self) { _ in
+                count.withLock { $0 += 1 }
+                throw PortError.refused(port: server.sendRight.identity)
+            }
+        } _: { (client: RequestClient) async throws in
+            do {
+                _ = try await client.request(Origin(), mayRepeat: true)
+                Issue.record("the handler has thrown")
+            } catch PortError.failed {}
+        }
+        #expect(count.withLock { $0 } == 1)
+    }
+
+    @Test func `a lane limits the requests of both ways together`() async throws {
+        let (gate, opener) = AsyncStream.makeStream(of: Void.self)
+        let running = Shared((now: 0, most: 0))
+        try await serving { server in
+            server.handle(Origin.self, in: RequestLane(atMost: 2, whenFull: .refuse(beyond: 1))) { _ in
+                running.withLock { ($0.now, $0.most) = ($0.now + 1, max($0.most, $0.now + 1)) }
+                for await _ in gate {}
+                running.withLock { $0.now -= 1 }
+                return "done"
+            }
+        } _: { (client: RequestClient) async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<3 { group.addTask { _ = try await client.request(Origin(), timeout: .seconds(60)) } }
+                #expect(await waitUntil { running.withLock { $0.now } == 2 })
+                // One waits, and the next is too many.
+                #expect(
+                    await waitUntil {
+                        do {
+                            _ = try await client.request(Origin(), timeout: .milliseconds(500))
+                        } catch PortError.serverBusy(_, let limit) {
+                            return limit == 2
+                        } catch {}
+                        return false
+                    })
+                opener.finish()
+                try await group.waitForAll()
+            }
+        }
+        #expect(running.withLock { $0.most } == 2)
+    }
+
     @Test func `a reply that is too large is an error that names the limit`() async throws {
         try await serving { server in
             server.handle(Origin.self) { _ in String(repeating: "a", count: 2 << 20) }
