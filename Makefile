@@ -254,9 +254,10 @@ bench: dependencies
 BENCH_ALL_IN = --package-path Benchmarks --scratch-path Benchmarks/.build/all
 BENCH_ALL = $(SWIFT) build -c release $(BENCH_ALL_IN) --product bench
 bench-all: dependencies
-	@for library in libsystemd libqb; do \
+	@for library in libsystemd libqb libnats; do \
 		if ! pkg-config --exists $$library; then missing+=" $$library-dev"; fi; \
 	done; \
+	if ! PATH="$$PATH:/usr/sbin" command -v nats-server >/dev/null; then missing+=" nats-server"; fi; \
 	if [ -n "$$missing" ]; then \
 		echo "installing$$missing"; \
 		sudo=; if [ "$$(id -u)" != 0 ]; then sudo=sudo; fi; export DEBIAN_FRONTEND=noninteractive; \
@@ -268,6 +269,7 @@ bench-all: dependencies
 	BENCH_PEERS=SocketPort; \
 	if pkg-config --exists libsystemd; then BENCH_PEERS+=" sd-bus"; fi; \
 	if pkg-config --exists libqb; then BENCH_PEERS+=" libqb"; fi; \
+	if pkg-config --exists libnats; then BENCH_PEERS+=" NATS"; fi; \
 	if BENCH_PEERS="$$BENCH_PEERS grpc-swift" $(SWIFT) package $(BENCH_ALL_IN) resolve; then \
 		BENCH_PEERS+=" grpc-swift"; \
 	fi; \

@@ -26,11 +26,17 @@ if peers.contains("libqb") {
     peerConditions.append(.define("LIBQB"))
 }
 
+if peers.contains("NATS") {
+    peerTargets.append(.systemLibrary(name: "CNATSClient", providers: [.apt(["libnats-dev"])]))
+    peerDependencies += ["CNATSClient", .product(name: "NATSPorts", package: "swift-ports")]
+    peerConditions.append(.define("NATS_PEER"))
+}
+
 // A package of its own, so that who uses the library builds none of it.
 let package = Package(
     name: "Benchmarks",
     dependencies: [
-        .package(name: "swift-ports", path: ".."),
+        .package(name: "swift-ports", path: "..", traits: peers.contains("NATS") ? [.defaults, "NATS"] : [.defaults]),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),

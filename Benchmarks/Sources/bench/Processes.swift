@@ -51,6 +51,9 @@ final class Child: Sendable {
         if words[0] == CrowdMemory.role { return try CrowdMemory.serve(words) }
         if words[0] == PoolPeer.role { PoolPeer.serve() }
         try endWithParent()
+        #if NATS_PEER
+            if words[0] == NATSPeer.role, words.count == 2 { try NATSPeer.serve(words[1]) }
+        #endif
         switch (words[0], words.count) {
         case (PortPeer<OurThread>.role, 2):
             try PortPeer<OurThread>.serve(pollingTime: .microseconds(Int(words[1]) ?? 0))
