@@ -55,9 +55,10 @@ let package = Package(
         // Requests over NATS, and a program that serves and asks.
         .target(name: "FarRequests", dependencies: [typedPorts]),
         .executableTarget(name: "far-peer", dependencies: ["FarRequests", typedPorts, natsPorts]),
+        .executableTarget(name: "far-notes", dependencies: [typedPorts, natsPorts]),
         .testTarget(
             name: "NATSPortsTests",
-            dependencies: ["FarRequests", "far-peer", natsPorts, runLoops, metrics] + tracing),
+            dependencies: ["FarRequests", "far-peer", "far-notes", natsPorts, runLoops, metrics] + tracing),
         .testTarget(name: "PortsTracingTests", dependencies: ["TracedRequests", "traced-server"] + tracing),
     ],
     swiftLanguageModes: [.v6]

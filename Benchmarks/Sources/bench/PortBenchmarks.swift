@@ -27,8 +27,8 @@ enum PortBenchmarks {
             + polledRows(frame, directory) + inFlightRows(threads, "two threads", [32])
             + inFlightRows(processes, "two processes", [32])
             + handOverRows(threads) + senderRows(threads) + fullQueueRows + crowdRows(frame) + memoryRows(frame)
-            + lifeRows(frame, directory) + TypedPeer.rows + XPCPeer.rows + natsRows + PoolPeer.rows + MemoryPeer.rows + hostRows
-            + foundationRows
+            + lifeRows(frame, directory) + TypedPeer.rows + XPCPeer.rows + natsRows + PoolPeer.rows + MemoryPeer.rows
+            + hostRows + foundationRows
     }
 
     private static var natsRows: [Row] {

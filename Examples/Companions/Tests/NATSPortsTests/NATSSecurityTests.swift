@@ -82,39 +82,16 @@ import TypedPorts
         #expect(try await !works(nats.url, NATSOptions()))
     }
 
-    /// Makes an authority, and a certificate of it for a host.
-    private static func makeCertificates(_ folder: String, host: String) throws {
-        func openssl(_ arguments: String) throws {
-            let process = Process()
-            process.executableURL = try program("openssl")
-            process.arguments = arguments.split(separator: " ").map {
-                $0.replacingOccurrences(of: "FOLDER", with: folder)
-            }
-            process.standardError = FileHandle.nullDevice
-            try process.run()
-            process.waitUntilExit()
-            if process.terminationStatus != 0 { throw NATSServerFailure(text: "openssl \(arguments) has failed") }
-        }
-        let key = "-newkey rsa:2048 -nodes"
-        try openssl("req -x509 \(key) -keyout FOLDER/ca.key -out FOLDER/ca.pem -subj /CN=Authority -days 2")
-        try openssl("req \(key) -keyout FOLDER/key.pem -out FOLDER/request -subj /CN=\(host)")
-        let name = host.first?.isNumber == true ? "IP:\(host)" : "DNS:\(host)"
-        try "subjectAltName=\(name)\n".write(toFile: folder + "/names", atomically: true, encoding: .utf8)
-        try openssl(
-            "x509 -req -in FOLDER/request -CA FOLDER/ca.pem -CAkey FOLDER/ca.key -CAcreateserial -out FOLDER/cert.pem "
-                + "-extfile FOLDER/names -days 2")
-    }
-
     @Test func `TLS checks the server's certificate and its name`() async throws {
         let tls = "tls { cert_file: \"FOLDER/cert.pem\", key_file: \"FOLDER/key.pem\" }"
-        let right = try NATSServer(tls) { try Self.makeCertificates($0, host: "localhost") }
+        let right = try NATSServer(tls) { try makeCertificates($0, host: "localhost") }
         let trusted = NATSOptions(tls: .init(authoritiesFile: right.path(of: "ca.pem")))
         let url = "tls://localhost:\(right.port)"
         #expect(try await works(url, trusted))
         // Nobody trusts the authority, or the connection is to be plain.
         #expect(try await !works(url, NATSOptions()))
         #expect(try await !works("nats://localhost:\(right.port)", NATSOptions()))
-        let wrong = try NATSServer(tls) { try Self.makeCertificates($0, host: "example.com") }
+        let wrong = try NATSServer(tls) { try makeCertificates($0, host: "example.com") }
         let fooled = NATSOptions(tls: .init(authoritiesFile: wrong.path(of: "ca.pem")))
         #expect(try await !works("tls://localhost:\(wrong.port)", fooled))
     }

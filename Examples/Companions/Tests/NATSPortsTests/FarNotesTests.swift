@@ -1,0 +1,45 @@
+import Foundation
+import Testing
+
+/// The example of the page “More than one machine”, with encryption and a password as between two machines.
+@Suite struct FarNotesTests {
+    private func start(_ arguments: [String], _ nats: NATSServer) throws -> (Process, Pipe) {
+        let process = Process()
+        let own = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
+        process.executableURL = own.appendingPathComponent("far-notes")
+        process.arguments = arguments
+        process.environment = [
+            "NATS_URL": "tls://notes:secret@localhost:\(nats.port)", "NATS_CA": nats.path(of: "ca.pem"),
+        ]
+        let output = Pipe()
+        (process.standardOutput, process.standardError) = (output, output)
+        try process.run()
+        return (process, output)
+    }
+
+    private func output(_ arguments: [String], _ nats: NATSServer) throws -> String {
+        let (process, pipe) = try start(arguments, nats)
+        let data = pipe.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    @Test func `the notes are kept by one process, and asked for by others`() async throws {
+        let nats = try NATSServer(
+            """
+            authorization { user: notes, password: secret }
+            tls { cert_file: "FOLDER/cert.pem", key_file: "FOLDER/key.pem" }
+            """
+        ) { try makeCertificates($0, host: "localhost") }
+        #expect(try output([], nats).contains("nobody has registered the name"))
+        let (daemon, _) = try start(["--serve"], nats)
+        #expect(await waitUntil { (try? output([], nats)) == "" })
+        #expect(try output(["buy", "milk"], nats) == "note 1\n")
+        #expect(try output(["call", "Ann"], nats) == "note 2\n")
+        #expect(try output([""], nats) == "far-notes: the note is empty\n")
+        #expect(try output([], nats) == "buy milk\ncall Ann\n")
+        daemon.terminate()
+        daemon.waitUntilExit()
+        #expect(daemon.terminationStatus == 0)
+    }
+}
