@@ -59,7 +59,9 @@ import Testing
         CFRunLoopAddTimer(loop, timer, .defaultMode)
         let ender = Thread {
             CFMessagePortInvalidate(port)
-            CFRunLoopStop(loop)
+            // Also when the loop does not run yet.
+            CFRunLoopPerformBlock(loop, kCFRunLoopDefaultMode) { CFRunLoopStop(CFRunLoopGetCurrent()) }
+            CFRunLoopWakeUp(loop)
         }
         ender.start()
         #expect(CFRunLoopRunInMode(.defaultMode, 60, false) == .stopped)

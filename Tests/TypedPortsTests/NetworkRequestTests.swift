@@ -49,7 +49,8 @@ import Testing
                         do { result = .success(try await handler()) } catch { result = .failure(error) }
                         continuation.resume(with: result)
                     } refuse: { limit in
-                        continuation.resume(throwing: RequestFailure("refused, \(limit ?? 0)"))
+                        let busy = limit.map { PortError.serverBusy(port: self.service, limit: $0) }
+                        continuation.resume(throwing: busy ?? .refused(port: self.service))
                     }
                 }
             }
@@ -58,10 +59,15 @@ import Testing
         nonisolated(nonsending) func request(
             _ request: MachPort.Message, timeout: Duration, mayRepeat: Bool
         ) async throws -> MachPort.Message {
-            do {
-                return try await ask(message(request))
-            } catch let failure as RequestFailure {
-                throw PortError.failed(port: service, failure)
+            while true {
+                do {
+                    return try await ask(message(request))
+                } catch let failure as RequestFailure {
+                    throw PortError.failed(port: service, failure)
+                } catch PortError.refused {
+                    // The server does not run yet.
+                    try await Task.sleep(for: .milliseconds(1))
+                }
             }
         }
 
