@@ -121,7 +121,8 @@ let package = Package(
         .executableTarget(
             name: "portctl",
             dependencies: [
-                "Activation", "ServiceManager", "Ports", "PortsInspection", "RunLoops", "ZeroMQ", argumentParser,
+                "Activation", "ServiceManager", "NATSPorts", "Ports", "PortsInspection", "RunLoops", "ZeroMQ",
+                argumentParser,
             ],
             // For `make install`.
             exclude: ["Units"],

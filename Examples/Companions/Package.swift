@@ -21,7 +21,7 @@ let nio: [Target.Dependency] = [
 let package = Package(
     name: "Companions",
     dependencies: [
-        .package(name: "swift-ports", path: "../..", traits: ["Ports", "Metrics", "Tracing", "NATS"]),
+        .package(name: "swift-ports", path: "../..", traits: ["Ports", "CommandLine", "Metrics", "Tracing", "NATS"]),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -58,7 +58,10 @@ let package = Package(
         .executableTarget(name: "far-notes", dependencies: [typedPorts, natsPorts]),
         .testTarget(
             name: "NATSPortsTests",
-            dependencies: ["FarRequests", "far-peer", "far-notes", natsPorts, runLoops, metrics] + tracing),
+            dependencies: [
+                "FarRequests", "far-peer", "far-notes", natsPorts, runLoops, metrics,
+                .product(name: "portctl", package: "swift-ports"),
+            ] + tracing),
         .testTarget(name: "PortsTracingTests", dependencies: ["TracedRequests", "traced-server"] + tracing),
     ],
     swiftLanguageModes: [.v6]

@@ -94,6 +94,10 @@
         /// Whether there is a connection with a server at the moment.
         public var isConnected: Bool { handle.isConnected }
 
+        /// The largest message that the server of NATS takes, in bytes. The name of the request's type and a few more bytes
+        /// count.
+        public var messageLimit: Int { handle.messageLimit }
+
         /// Ends the connection. Servers on it end, and requests fail. Call `finish(before:)` of
         /// the servers first, so that they answer what they have taken.
         public func close() {

@@ -17,13 +17,20 @@ struct List: ParsableCommand {
 
             A second table has the pools of worker processes of these owners, with each worker's process, whether it is busy, \
             idle or a spare, and how many requests it has had.
+
+            With --nats, the table has the servers on NATS, the requests that each has taken and answered with errors, and how \
+            many milliseconds one takes on average.
             """)
 
     @Flag(help: "Show the names of the library's own, too, such as those that launched workers check in by.")
     var all = false
+    @OptionGroup var nats: NATSOption
     @OptionGroup var output: JSONFlag
 
     func run() throws {
+        #if NATS
+            if let connection = try nats.connection() { return try show(connection) }
+        #endif
         let found = try PortNameServer.shared.found(includingInternal: all)
         // A directory that is full or read-only has names to show, though no port for an answer can be made there.
         let reports = try PortReport.all(found, needsAnswers: false)

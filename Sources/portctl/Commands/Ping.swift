@@ -6,29 +6,41 @@ struct Ping: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Ask a port's owner for signs of life, until interrupted.",
         discussion: """
-            The library in the owner's process answers. Use request to test whether the owner handles its messages.
+            The library in the owner's process answers. Use request to test whether the owner handles its messages. With \
+            --nats, the first server of the name that answers counts.
             """)
 
     @OptionGroup var port: NameArgument
     @OptionGroup var repetition: Repetition
     @Option(seconds: "Seconds to wait for each answer.")
     var timeout = Seconds(.seconds(1))
+    @OptionGroup var nats: NATSOption
     @OptionGroup var output: JSONFlag
 
     func run() throws {
+        #if NATS
+            if let connection = try nats.connection() {
+                return try run(asking: "a server on \(connection)") { try time(by: connection) }
+            }
+        #endif
         let right = try port.right(before: timeout.deadline)
         let owner = try PortNameServer.shared.registration(forName: port.name)?.pid ?? 0
-        if !output.isJSON { print("PING \(port.name.escaped): process \(owner)") }
+        try run(asking: "process \(owner)") { try right.ping(before: timeout.deadline) }
+    }
+
+    /// - Parameter ask: Asks once. Throws `PortError`, among others.
+    private func run(asking owner: String, _ ask: () throws -> Duration) throws {
+        if !output.isJSON { print("PING \(port.name.escaped): \(owner)") }
 
         var (times, sent, failure): ([Duration], Int, PortError?) = ([], 0, nil)
         try repetition.run { number in
             sent = number
-            do throws(PortError) {
-                let time = try right.ping(before: timeout.deadline)
+            do {
+                let time = try ask()
                 times.append(time)
                 show(sent, time, owner)
                 return true
-            } catch {
+            } catch let error as PortError {
                 failure = error
                 show(sent, nil, owner)
                 report(error)
@@ -40,11 +52,11 @@ struct Ping: ParsableCommand {
         if let status = failure.map({ ExitCode($0) }), times.isEmpty || status != .timeout { throw status }
     }
 
-    private func show(_ number: Int, _ time: Duration?, _ owner: pid_t) {
+    private func show(_ number: Int, _ time: Duration?, _ owner: String) {
         if output.isJSON {
             print(json: Answer(seq: number, milliseconds: time))
         } else if let time {
-            print("answer of process \(owner): seq=\(number) time=\(milliseconds(time)) ms")
+            print("answer of \(owner): seq=\(number) time=\(milliseconds(time)) ms")
         }
     }
 

@@ -5,24 +5,31 @@ import Ports
 struct Request: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Send a request to a message port, and write its reply's data.",
-        usage: "portctl request NAME [--id N] [DATA | -] [--timeout S] [--json]")
+        usage: "portctl request NAME [--id N] [DATA | -] [--timeout S] [--nats URL] [--json]")
 
     @OptionGroup var port: NameArgument
     @OptionGroup var message: MessageArguments
     @Option(seconds: "Seconds to wait for the owner, for room at the port, and for the reply.")
     var timeout = Seconds(.seconds(10))
+    @OptionGroup var nats: NATSOption
     @OptionGroup var output: JSONFlag
 
     func run() throws {
-        let right = try port.right(before: timeout.deadline)
-        let bytes = try message.bytes(upTo: right.messageLimit, for: port.name)
-        let reply = try RemoteMessagePort(right).request(
-            id: message.id, bytes, timeout: timeout.duration)
+        let reply = try reply()
         if output.isJSON { return showJSON(reply) }
         guard let reply, !reply.isEmpty else { return }
         write(reply)
         // A person at a terminal gets a newline, a program only the reply.
         if isatty(STDOUT_FILENO) == 1, reply.last != UInt8(ascii: "\n") { print("") }
+    }
+
+    private func reply() throws -> [UInt8]? {
+        #if NATS
+            if let connection = try nats.connection() { return try reply(by: connection) }
+        #endif
+        let right = try port.right(before: timeout.deadline)
+        let bytes = try message.bytes(upTo: right.messageLimit, for: port.name)
+        return try RemoteMessagePort(right).request(id: message.id, bytes, timeout: timeout.duration)
     }
 
     private func showJSON(_ reply: [UInt8]?) {
