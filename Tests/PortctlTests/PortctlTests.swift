@@ -321,6 +321,15 @@ import Testing
         #expect(registry.portctl("send", "", "x").status == 1)
     }
 
+    @Test func `a portctl without NATS says how to build one with it`() {
+        for command in ["list", "ping test", "request test"] {
+            let words = command.split(separator: " ").map(String.init) + ["--nats", "nats://127.0.0.1:4222"]
+            let outcome = registry.start(words).outcome
+            #expect(outcome.status == 64)
+            #expect(outcome.errors.contains("build it with --traits Ports,CommandLine,NATS"))
+        }
+    }
+
     @Test(arguments: [
         ["nonsense"], ["info"], ["request", "x", "--timeout", "-1"], ["request", "x", "--timeout", "soon"],
         ["send", "x", "--id", "-1"], ["ping", "x", "--count", "0"], ["wait"], ["info", "x", "--observe", "11"],
