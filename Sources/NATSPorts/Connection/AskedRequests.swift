@@ -1,4 +1,5 @@
 #if NATS
+    import Dispatch
     import Ports
     import RunLoopLocks
 
@@ -46,12 +47,14 @@
         private struct State {
             var last: UInt64 = 0
             var entries: [UInt64: Entry] = [:]
-            var renewing: Task<Void, Never>?
+            var isRenewing = false
         }
 
         /// The subjects of the answers, without the requests' numbers.
         let prefix: String
         private let state = Lock(State())
+        /// Not a task: a program whose tasks block all threads of theirs still waits for its requests.
+        private let renewals = DispatchQueue(label: "NATS renewals")
 
         init(prefix: String) { self.prefix = prefix }
 
@@ -62,15 +65,19 @@
         func add(
             _ asked: any Asked, control: String, _ publish: @escaping @Sendable ([UInt8], String) -> Void
         ) -> UInt64 {
-            state.withLock { state in
+            let (number, isFirst) = state.withLock { state in
                 state.last += 1
                 state.entries[state.last] = Entry(asked: asked, control: control)
-                if state.renewing == nil {
-                    state.renewing = Task { [weak self] in
-                        while (try? await Task.sleep(for: Self.renewal)) != nil, self?.renew(publish) == true {}
-                    }
-                }
-                return state.last
+                return (state.last, !exchange(&state.isRenewing, with: true))
+            }
+            if isFirst { renewLater(publish) }
+            return number
+        }
+
+        private func renewLater(_ publish: @escaping @Sendable ([UInt8], String) -> Void) {
+            let start = ContinuousClock.now
+            renewals.asyncAfter(deadline: .now() + Self.renewal / .seconds(1)) { [weak self] in
+                if self?.renew(after: start, publish) == true { self?.renewLater(publish) }
             }
         }
 
@@ -125,20 +132,26 @@
         // MARK: Leases
 
         /// Tells the servers which requests still wait, and ends those whose servers are gone.
+        /// - Parameter start: The time of the last renewal.
         /// - Returns: False when there are no requests left, and nobody renews any more.
-        private func renew(_ publish: @Sendable ([UInt8], String) -> Void) -> Bool {
+        private func renew(
+            after start: ContinuousClock.Instant, _ publish: @Sendable ([UInt8], String) -> Void
+        ) -> Bool {
             let now = ContinuousClock.now
+            // This process was stopped, or had no processor: the servers have not been asked.
+            let isLate = now - start > Self.renewal * 2
             var (lost, renewed): ([any Asked], [String: [Question.HeldByAsker]]) = ([], [:])
             let goesOn = state.withLock { state in
                 for (number, entry) in state.entries {
-                    if now - entry.lastHeard > Self.patience {
+                    if isLate { state.entries[number]?.lastHeard = now }
+                    if !isLate, now - entry.lastHeard > Self.patience {
                         lost.append(entry.asked)
                         state.entries[number] = nil
                     } else if now - entry.since >= Self.renewal / 2 {
                         renewed[entry.subject, default: []].append(.init(number: number, taken: entry.asked.taken))
                     }
                 }
-                if state.entries.isEmpty { state.renewing = nil }
+                if state.entries.isEmpty { state.isRenewing = false }
                 return !state.entries.isEmpty
             }
             for asked in lost { asked.lost() }

@@ -305,13 +305,16 @@
 
         /// Ends the requests whose askers are gone, until the task is cancelled.
         private func endLeases() async {
+            var last = ContinuousClock.now
             while (try? await Task.sleep(for: AskedRequests.renewal / 2)) != nil {
                 let now = ContinuousClock.now
+                // What has come while this process was stopped, or had no processor, is not counted yet.
+                let isLate = now - exchange(&last, with: now) > AskedRequests.renewal
                 let requests = state.withLock { state in
                     state.released = state.released.filter { now - $0.value < .seconds(10) }
                     return Array(state.requests.values)
                 }
-                for request in requests where request.isAbandoned { request.cancel() }
+                if !isLate { for request in requests where request.isAbandoned { request.cancel() } }
             }
         }
     }

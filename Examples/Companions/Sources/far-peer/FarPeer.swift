@@ -7,6 +7,7 @@ import TypedPorts
 ///
 ///     far-peer serve URL NAME OWN-NAME [FILE]    appends the text of each Echo that it handles to the file
 ///     far-peer ask URL NAME                      asks for a long time
+///     far-peer block URL NAME                    asks for six seconds, with all threads of its tasks blocked
 ///     far-peer load URL NAME CLIENTS SECONDS     asks again and again, and prints the outcomes
 ///     far-peer read URL NAME COUNT SIZE          reads a stream, and prints the outcome
 @main struct FarPeer {
@@ -22,6 +23,11 @@ import TypedPorts
         case "load":
             say("ready")
             say(await Load(client).outcomes(clients: Int(arguments[4]) ?? 1, seconds: Int(arguments[5]) ?? 1))
+        case "block":
+            say("ready")
+            async let reply = client.request(Echo("kept", after: .seconds(6)), timeout: .seconds(60))
+            for _ in 0..<sysconf(Int32(_SC_NPROCESSORS_ONLN)) { Task.detached { usleep(5_500_000) } }
+            say(try await reply.text)
         case "read":
             say("ready")
             let numbers = Numbers(count: Int(arguments[4]) ?? 1, size: Int(arguments[5]) ?? 1)

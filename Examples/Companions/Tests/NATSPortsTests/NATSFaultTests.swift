@@ -51,6 +51,16 @@ import TypedPorts
         try await running.value
     }
 
+    @Test func `an asker whose tasks block all their threads keeps its request`() async throws {
+        let server = try Peer(["serve", nats.url, name, "server"])
+        let asker = try Peer(["block", nats.url, name])
+        let line = await withCheckedContinuation { continuation in
+            DispatchQueue.global().async { continuation.resume(returning: asker.line()) }
+        }
+        #expect(line == "kept")
+        withExtendedLifetime(server) {}
+    }
+
     @Test func `the death of a server ends its requests with an error, or another handles those that may repeat`()
         async throws
     {
