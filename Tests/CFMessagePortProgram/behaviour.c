@@ -439,9 +439,11 @@ static void a_request_without_time_runs_the_mode_once(void) {
         reply = NULL;
         // The port is served, and its reply may be there already.
         SInt32 result = CFMessagePortSendRequest(remote, 0, NULL, 1, 0, MODE, &reply);
-        EXPECT(notes.calls == count && result == (reply ? kCFMessagePortSuccess : kCFMessagePortReceiveTimeout));
+        EXPECT(notes.calls <= count && result == (reply ? kCFMessagePortSuccess : kCFMessagePortReceiveTimeout));
         if (reply) CFRelease(reply);
     }
+    // A run may be over before the loop knows of the request.
+    EXPECT(notes.calls > 50);
     // The next request gets its own reply, not a late one.
     EXPECT(CFMessagePortSendRequest(remote, 7, NULL, 1, 10, MODE, &reply) == kCFMessagePortSuccess);
     EXPECT(isEqual(reply, "\x07"));
