@@ -32,30 +32,26 @@ import XPCTestHelper
         }
     }
 
-    @Test func `a reply's handler is called after the messages that were sent before the reply`() throws {
+    /// Gives a command again and again.
+    private func expect(_ texts: [String], of verb: Command.Verb) throws {
         let service = try names.startService()
         let story = Story()
         let session = try names.session(incoming: story.incoming)
         for round in 1...30 {
-            try tell(story, session, Command(.push, count: 20))
+            try tell(story, session, Command(verb, count: 20))
             #expect(waitUntil { story.all.count == round * 21 })
-            #expect(story.all.suffix(21) == (0..<20).map { "\($0)" } + ["pushed"])
+            #expect(story.all.suffix(21) == texts[...])
         }
         session.cancel(reason: "done")
         #expect(service.isRunning)
     }
 
+    @Test func `a reply's handler is called after the messages that were sent before the reply`() throws {
+        try expect((0..<20).map { "\($0)" } + ["pushed"], of: .push)
+    }
+
     @Test func `a message's handler is called after the replies that were sent before the message`() throws {
-        let service = try names.startService()
-        let story = Story()
-        let session = try names.session(incoming: story.incoming)
-        for round in 1...30 {
-            try tell(story, session, Command(.replyAndPush, count: 20))
-            #expect(waitUntil { story.all.count == round * 21 })
-            #expect(story.all.suffix(21) == ["replied"] + (0..<20).map { "\($0)" })
-        }
-        session.cancel(reason: "done")
-        #expect(service.isRunning)
+        try expect(["replied"] + (0..<20).map { "\($0)" }, of: .replyAndPush)
     }
 
     @Test func `many requests keep their order with the messages on both ends`() throws {
