@@ -93,7 +93,7 @@ let package = Package(
                 "TypedPorts", "Ports", "RunLoopLocks",
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
             ]),
-        // What CoreFoundation's headers lack, for Swift here, and for `make install`.
+        // Headers that CoreFoundation lacks, for Swift here, and for `make install`.
         .systemLibrary(name: "CCoreFoundationPorts"),
         .systemLibrary(name: "CNATS", providers: [.apt(["libnats-dev"])]),
         .target(
@@ -222,7 +222,7 @@ let package = Package(
         .target(
             name: "MacFiles6", dependencies: ["FoundationPorts", "DarwinNames", "TypedPorts"],
             path: "Tests/MacFiles/Swift6"),
-        // What ports-migrate makes of Tests/MacFiles/Before.
+        // ports-migrate makes these files of Tests/MacFiles/Before.
         .target(
             name: "MigratedMacFiles", dependencies: ["FoundationPorts", "DarwinNames"],
             path: "Tests/MacFiles/Migrated",

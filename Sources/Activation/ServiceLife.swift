@@ -138,7 +138,7 @@ final class ServiceLife: Sendable {
 
     private static let lineCount = 5
 
-    /// What the process has written last, to follow a reason.
+    /// The last lines that the process has written, to follow a reason.
     private var lastOutput: String {
         let lines = log.lastLines(Self.lineCount).map { $0.printable }
         return lines.isEmpty ? "" : "; its last lines in \(log.path): \(lines.joined(separator: " | "))"

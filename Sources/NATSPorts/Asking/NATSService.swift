@@ -33,7 +33,7 @@
         /// Looks for the servers on NATS, also those of other libraries that answer its questions about services.
         /// - Parameters:
         ///   - name: The name of a service; nil for all.
-        ///   - time: The time in which servers have to answer. The call takes so long, unless no server can answer.
+        ///   - time: The time in which servers have to answer. The call lasts until then, unless no server can answer.
         /// - Returns: The servers, by their names.
         /// - Throws: ``NATSError/closed(url:)``, `CancellationError`.
         public nonisolated(nonsending) func services(

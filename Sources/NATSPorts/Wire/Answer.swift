@@ -35,7 +35,7 @@
         var frame: [UInt8] {
             switch self {
             case .reply(let id, let components):
-                var writer = FrameWriter(Kind.reply.rawValue, capacity: Self.capacity(components))
+                var writer = FrameWriter(Kind.reply.rawValue, components)
                 writer.append(id)
                 writer.append(components)
                 return writer.bytes
@@ -54,7 +54,7 @@
                 writer.append(holder)
                 return writer.bytes
             case .elements(let number, let id, let components):
-                var writer = FrameWriter(Kind.elements.rawValue, capacity: Self.capacity(components))
+                var writer = FrameWriter(Kind.elements.rawValue, components)
                 writer.append(number)
                 writer.append(id)
                 writer.append(components)
@@ -76,8 +76,6 @@
                 return writer.bytes
             }
         }
-
-        private static func capacity(_ components: [[UInt8]]) -> Int { components.reduce(32) { $0 + 4 + $1.count } }
 
         init(_ bytes: [UInt8]) throws(FrameReader.Malformed) {
             var reader = try FrameReader(bytes)

@@ -9,9 +9,10 @@
 
         private(set) var bytes: [UInt8]
 
-        init(_ kind: UInt8, capacity: Int = 64) {
+        /// - Parameter components: The parts that are appended later, for which there is room.
+        init(_ kind: UInt8, _ components: [[UInt8]] = []) {
             bytes = []
-            bytes.reserveCapacity(capacity)
+            bytes.reserveCapacity(components.reduce(64) { $0 + 4 + $1.count })
             bytes += Self.start
             bytes.append(kind)
         }

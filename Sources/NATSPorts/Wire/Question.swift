@@ -24,12 +24,12 @@
         var frame: [UInt8] {
             switch self {
             case .request(let id, let components):
-                var writer = FrameWriter(Kind.request.rawValue, capacity: Self.capacity(components))
+                var writer = FrameWriter(Kind.request.rawValue, components)
                 writer.append(id)
                 writer.append(components)
                 return writer.bytes
             case .stream(let id, let window, let components):
-                var writer = FrameWriter(Kind.stream.rawValue, capacity: Self.capacity(components))
+                var writer = FrameWriter(Kind.stream.rawValue, components)
                 writer.append(id)
                 writer.append(window)
                 writer.append(components)
@@ -50,8 +50,6 @@
                 return writer.bytes
             }
         }
-
-        private static func capacity(_ components: [[UInt8]]) -> Int { components.reduce(32) { $0 + 4 + $1.count } }
 
         init(_ bytes: [UInt8]) throws(FrameReader.Malformed) {
             var reader = try FrameReader(bytes)

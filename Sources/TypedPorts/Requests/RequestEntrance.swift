@@ -58,17 +58,14 @@ extension RequestServer {
         turn: @escaping @Sendable (_ handler: @escaping @Sendable () async throws -> MachPort.Message) async -> Void,
         refuse: @escaping @Sendable (Int?) -> Void
     ) async {
-        await port.handle(message.id) {
-            await turn {
-                do {
-                    return try await self.answer(MessagePortRequest(message))
-                } catch {
-                    if !(error is CancellationError) { self.port.noteFailure(error, of: message.id, from: asker) }
-                    throw error
-                }
+        let handler: @Sendable () async throws -> MachPort.Message = {
+            do {
+                return try await self.answer(MessagePortRequest(message))
+            } catch {
+                if !(error is CancellationError) { self.port.noteFailure(error, of: message.id, from: asker) }
+                throw error
             }
-        } refuse: {
-            refuse($0)
         }
+        await port.handle(message.id, { await turn(handler) }, refuse: refuse)
     }
 }
