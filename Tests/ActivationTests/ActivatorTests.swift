@@ -51,7 +51,7 @@ import Testing
                 try await activator.stop("test")
             }
             var ticks: [Int] = []
-            for try await number in client().stream(Ticks()) {
+            for try await number in client().stream(Ticks(), timeout: .seconds(60)) {
                 ticks.append(number)
                 tick.yield()
             }
