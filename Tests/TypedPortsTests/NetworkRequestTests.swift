@@ -43,16 +43,15 @@ import Testing
 
         private func ask(_ message: MachPort.Message) async throws -> MachPort.Message {
             try await withCheckedThrowingContinuation { continuation in
-                Task {
-                    await server.handle(message, from: "far away") { handler in
-                        let result: Result<MachPort.Message, any Error>
-                        do { result = .success(try await handler()) } catch { result = .failure(error) }
-                        continuation.resume(with: result)
-                    } refuse: { limit in
-                        let busy = limit.map { PortError.serverBusy(port: self.service, limit: $0) }
-                        continuation.resume(throwing: busy ?? .refused(port: self.service))
-                    }
+                let work = server.admit(message, from: sender) { handler in
+                    let result: Result<MachPort.Message, any Error>
+                    do { result = .success(try await handler()) } catch { result = .failure(error) }
+                    continuation.resume(with: result)
+                } refuse: { limit in
+                    let busy = limit.map { PortError.serverBusy(port: self.service, limit: $0) }
+                    continuation.resume(throwing: busy ?? .refused(port: self.service))
                 }
+                if let work { Task(operation: work) }
             }
         }
 

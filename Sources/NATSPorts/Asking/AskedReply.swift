@@ -6,8 +6,7 @@
     final class AskedReply: Asked {
         enum Outcome: Sendable {
             case answer(Answer)
-            case noResponders
-            case lost
+            case end(AskedEnd)
         }
 
         private struct State {
@@ -30,30 +29,25 @@
             return true
         }
 
-        func noResponders() { end(.noResponders) }
-        func lost() { end(.lost) }
+        func end(_ reason: AskedEnd) { end(.end(reason)) }
 
         var taken: UInt32 { 0 }
         func noteSent(_ count: UInt32) -> Bool { false }
 
-        var outcome: Outcome? { state.withLock { $0.outcome } }
+        private var outcome: Outcome? { state.withLock { $0.outcome } }
 
-        /// Suspends until the outcome.
-        /// - Returns: Nil at the deadline.
-        /// - Throws: `CancellationError`; `PortError` without a thread for the deadline.
-        nonisolated(nonsending) func outcome(
-            before deadline: ContinuousClock.Instant, on runtime: PortRuntime
-        ) async throws -> Outcome? {
+        /// Suspends until the answer or the end.
+        /// - Throws: `CancellationError`.
+        nonisolated(nonsending) func outcome(on runtime: PortRuntime) async throws -> Outcome {
             let waiter = runtime.makeTaskWaiter()
             state.withLock { $0.waiter = waiter }
-            let limit = MonotonicInstant(deadline)
-            do {
-                repeat { if let outcome { return outcome } } while try await waiter.wait(until: limit)
-                return outcome
-            } catch {
-                // The answer may have come together with the cancellation.
+            while true {
                 if let outcome { return outcome }
-                throw error
+                do { _ = try await waiter.wait(until: .distantFuture) } catch {
+                    // The answer may have come together with the cancellation.
+                    if let outcome { return outcome }
+                    throw error
+                }
             }
         }
     }

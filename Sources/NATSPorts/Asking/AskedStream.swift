@@ -13,10 +13,9 @@
             case complete
             case failed(RequestFailure)
             case answer(Answer)
-            case noResponders
             /// A frame is missing.
             case broken
-            case lost
+            case ended(AskedEnd)
         }
 
         private struct State {
@@ -68,8 +67,7 @@
 
         private func end(_ end: End) { change { if $0.end == nil { $0.end = end } } }
 
-        func noResponders() { end(.noResponders) }
-        func lost() { end(.lost) }
+        func end(_ reason: AskedEnd) { end(.ended(reason)) }
 
         var taken: UInt32 { state.withLock { $0.taken } }
 
@@ -163,9 +161,8 @@
             case .complete: return true
             case .failed(let failure): throw PortError.failed(port: route.service, failure)
             case .answer(let answer): throw route.error(of: answer)
-            case .noResponders: throw route.nobodyServes
             case .broken: throw PortError.connectionLost(port: route.service)
-            case .lost: throw PortError.becameInvalid(port: route.service)
+            case .ended(let reason): throw route.error(of: reason)
             }
         }
     }

@@ -40,37 +40,42 @@
             to frame: [UInt8], before deadline: ContinuousClock.Instant
         ) async throws -> MachPort.Message {
             let asked = AskedReply()
-            let number = try await ask(frame, asked, before: deadline)
-            do {
-                if let outcome = try await asked.outcome(before: deadline, on: connection.runtime) {
-                    return try message(of: outcome)
-                }
-            } catch {
+            let number = try await ask(frame, asked, deadline: deadline, before: deadline)
+            let outcome: AskedReply.Outcome
+            do { outcome = try await asked.outcome(on: connection.runtime) } catch {
                 connection.release(number)
                 throw error
             }
-            connection.release(number)
-            // The answer may have come together with the deadline.
-            if let outcome = asked.outcome { return try message(of: outcome) }
-            throw PortError.receiveTimedOut(port: service)
+            switch outcome {
+            case .answer(.reply(let id, let components)):
+                return MachPort.Message(id: id, components.map { .bytes($0) })
+            case .answer(let answer): throw error(of: answer)
+            case .end(let reason):
+                connection.release(number)
+                throw error(of: reason)
+            }
         }
 
         /// Publishes a request, as soon as there is a connection.
+        /// - Parameters:
+        ///   - deadline: When the request is told that it is late; nil for never.
+        ///   - limit: The end of the wait for a connection.
         /// - Returns: The number of the request.
         /// - Throws: `PortError`: `messageTooLarge`, `cannotConnect`; `NATSError.closed`; `CancellationError`.
-        nonisolated(nonsending) func ask(
-            _ frame: [UInt8], _ asked: some Asked, before deadline: ContinuousClock.Instant
+        private nonisolated(nonsending) func ask(
+            _ frame: [UInt8], _ asked: some Asked, deadline: ContinuousClock.Instant?,
+            before limit: ContinuousClock.Instant
         ) async throws -> UInt64 {
             while true {
-                guard try await connection.isConnected(before: deadline) else {
+                guard try await connection.isConnected(before: limit) else {
                     throw PortError.cannotConnect(
                         port: service, reason: "the connection to NATS is lost, and has not come back in time")
                 }
-                let limit = connection.handle.messageLimit
-                guard frame.count <= limit else {
-                    throw PortError.messageTooLarge(port: service, size: frame.count, limit: limit)
+                let room = connection.handle.messageLimit
+                guard frame.count <= room else {
+                    throw PortError.messageTooLarge(port: service, size: frame.count, limit: room)
                 }
-                let number = connection.add(asked, control: subjects.control)
+                let number = connection.add(asked, control: subjects.control, deadline: deadline)
                 let reply = connection.asked.subject(of: number)
                 switch connection.handle.publish(frame, to: subjects.requests, reply: reply) {
                 case .sent: return number
@@ -85,17 +90,15 @@
             }
         }
 
-        private func message(of outcome: AskedReply.Outcome) throws -> MachPort.Message {
-            switch outcome {
-            case .answer(.reply(let id, let components)):
-                MachPort.Message(id: id, components.map { .bytes($0) })
-            case .answer(let answer): throw error(of: answer)
-            case .noResponders: throw nobodyServes
-            case .lost: throw PortError.becameInvalid(port: service)
+        var nobodyServes: PortError { .nameNotFound(name, directory: connection.url) }
+
+        func error(of reason: AskedEnd) -> PortError {
+            switch reason {
+            case .noResponders: nobodyServes
+            case .lost: .becameInvalid(port: service)
+            case .late: .receiveTimedOut(port: service)
             }
         }
-
-        var nobodyServes: PortError { .nameNotFound(name, directory: connection.url) }
 
         /// The error for an answer in place of the reply.
         func error(of answer: Answer) -> any Error {
@@ -118,7 +121,7 @@
             ).frame
             while true {
                 let asked = AskedStream()
-                let stream = NATSStream(asked, try await ask(frame, asked, before: deadline), self)
+                let stream = NATSStream(asked, try await ask(frame, asked, deadline: nil, before: deadline), self)
                 do {
                     try await stream.begin(before: deadline)
                     return stream

@@ -9,11 +9,8 @@
         /// - Returns: Whether it was the last.
         func receive(_ answer: Answer) -> Bool
 
-        /// Nobody serves the name.
-        func noResponders()
-
-        /// The server has not said for some seconds that it has the request: it is gone, or cannot be reached.
-        func lost()
+        /// No answer follows. Called on any thread.
+        func end(_ reason: AskedEnd)
 
         /// The frames of a stream that were taken.
         var taken: UInt32 { get }
@@ -21,6 +18,16 @@
         /// The server says how many frames of the stream it has sent.
         /// - Returns: Whether one of them is missing.
         func noteSent(_ count: UInt32) -> Bool
+    }
+
+    /// Why no answer follows.
+    enum AskedEnd: Sendable {
+        /// Nobody serves the name.
+        case noResponders
+        /// The server has not said for some seconds that it has the request: it is gone, or cannot be reached.
+        case lost
+        /// The deadline has passed.
+        case late
     }
 
     /// The requests of a connection, by their numbers. While they wait, their askers tell the servers so every second.
@@ -37,8 +44,10 @@
             let control: String
             /// The subject of the server that has the request, when it is known.
             var holder: String?
-            let since = ContinuousClock.now
-            var lastHeard = ContinuousClock.now
+            /// Nil without one, and after it has passed.
+            var deadline: ContinuousClock.Instant?
+            let since: ContinuousClock.Instant
+            var lastHeard: ContinuousClock.Instant
 
             /// Where to tell the server something.
             var subject: String { holder ?? control }
@@ -48,26 +57,47 @@
             var last: UInt64 = 0
             var entries: [UInt64: Entry] = [:]
             var isRenewing = false
+            /// When the deadlines are checked next; nil for never.
+            var nextCheck: ContinuousClock.Instant?
         }
 
         /// The subjects of the answers, without the requests' numbers.
         let prefix: String
+        private let prefixLength: Int
         private let state = Lock(State())
         /// Not a task: a program whose tasks block all threads of theirs still waits for its requests.
-        private let renewals = DispatchQueue(label: "NATS renewals")
+        private let renewals: DispatchQueue
+        /// One timer for all deadlines. It is set when a deadline comes before all others, which is seldom, because most
+        /// requests have the same timeout.
+        // Sound: Dispatch locks its sources, and the reference never changes.
+        nonisolated(unsafe) private let deadlines: any DispatchSourceTimer
 
-        init(prefix: String) { self.prefix = prefix }
+        init(prefix: String) {
+            (self.prefix, prefixLength) = (prefix, prefix.utf8.count)
+            renewals = DispatchQueue(label: "NATS renewals")
+            deadlines = DispatchSource.makeTimerSource(queue: renewals)
+            deadlines.setEventHandler { [weak self] in self?.checkDeadlines() }
+            deadlines.activate()
+        }
+
+        deinit { deadlines.cancel() }
 
         func subject(of number: UInt64) -> String { "\(prefix)\(number)" }
 
         /// Adds a request, which has to be removed in the end.
-        /// - Parameter publish: Publishes a frame to a subject.
+        /// - Parameters:
+        ///   - deadline: When the request is told that it is late; nil for never.
+        ///   - publish: Publishes a frame to a subject.
         func add(
-            _ asked: any Asked, control: String, _ publish: @escaping @Sendable ([UInt8], String) -> Void
+            _ asked: any Asked, control: String, deadline: ContinuousClock.Instant?,
+            _ publish: @escaping @Sendable ([UInt8], String) -> Void
         ) -> UInt64 {
+            let now = ContinuousClock.now
             let (number, isFirst) = state.withLock { state in
                 state.last += 1
-                state.entries[state.last] = Entry(asked: asked, control: control)
+                state.entries[state.last] = Entry(
+                    asked: asked, control: control, deadline: deadline, since: now, lastHeard: now)
+                if let deadline { check(at: deadline, &state) }
                 return (state.last, !exchange(&state.isRenewing, with: true))
             }
             if isFirst { renewLater(publish) }
@@ -100,11 +130,11 @@
         // MARK: Answers
 
         func receive(_ delivery: Delivery) {
-            guard let number = UInt64(delivery.subject.dropFirst(prefix.count)) else { return }
+            guard let number = UInt64(Substring(delivery.subject.utf8.dropFirst(prefixLength))) else { return }
             let asked = state.withLock { $0.entries[number]?.asked }
             if delivery.hasNoResponders {
                 end(number)
-                asked?.noResponders()
+                asked?.end(.noResponders)
                 return
             }
             // Anybody who may publish here can send nonsense.
@@ -127,6 +157,37 @@
         private func end(_ number: UInt64) {
             // Released after the lock.
             _ = state.withLock { $0.entries.removeValue(forKey: number) }
+        }
+
+        // MARK: Deadlines
+
+        private func check(at deadline: ContinuousClock.Instant, _ state: inout State) {
+            if let next = state.nextCheck, next <= deadline { return }
+            state.nextCheck = deadline
+            let rest = max(.zero, deadline - .now) / .seconds(1)
+            deadlines.schedule(deadline: .now() + rest, leeway: .milliseconds(1))
+        }
+
+        /// Tells the requests whose deadlines have passed. Their askers remove them.
+        private func checkDeadlines() {
+            let now = ContinuousClock.now
+            let late = state.withLock { state in
+                var late: [any Asked] = []
+                var next: ContinuousClock.Instant?
+                for (number, entry) in state.entries {
+                    guard let deadline = entry.deadline else { continue }
+                    if deadline <= now {
+                        state.entries[number]?.deadline = nil
+                        late.append(entry.asked)
+                    } else {
+                        next = min(next ?? deadline, deadline)
+                    }
+                }
+                state.nextCheck = nil
+                if let next { check(at: next, &state) }
+                return late
+            }
+            for asked in late { asked.end(.late) }
         }
 
         // MARK: Leases
@@ -154,7 +215,7 @@
                 if state.entries.isEmpty { state.isRenewing = false }
                 return !state.entries.isEmpty
             }
-            for asked in lost { asked.lost() }
+            for asked in lost { asked.end(.lost) }
             for (subject, requests) in renewed {
                 // So that the answer is small, too.
                 for start in stride(from: 0, to: requests.count, by: 1000) {

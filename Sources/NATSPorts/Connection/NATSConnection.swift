@@ -143,8 +143,8 @@
 
         // MARK: Requests
 
-        func add(_ request: some Asked, control: String) -> UInt64 {
-            asked.add(request, control: control) { [weak self] frame, subject in
+        func add(_ request: some Asked, control: String, deadline: ContinuousClock.Instant?) -> UInt64 {
+            asked.add(request, control: control, deadline: deadline) { [weak self] frame, subject in
                 _ = self?.handle.publish(frame, to: subject)
             }
         }

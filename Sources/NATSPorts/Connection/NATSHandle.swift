@@ -26,6 +26,13 @@
     final class NATSHandle: @unchecked Sendable {
         // Sound: libnats locks its connection, and the pointer never changes.
         private let connection: OpaquePointer
+        private let knownRelay = Lock(Relay())
+
+        /// The last server that the connection led to. Each request asks for its URL.
+        private struct Relay {
+            var full = ""
+            var url: String?
+        }
 
         /// The news of a connection. Each is called on a thread of libnats.
         struct Events: Sendable {
@@ -168,10 +175,18 @@
 
         /// The server that the connection leads to, without a user and a password; nil while there is none.
         var relay: String? {
-            var buffer = [CChar](repeating: 0, count: 512)
-            guard natsConnection_GetConnectedUrl(connection, &buffer, buffer.count) == NATS_OK else { return nil }
-            let text = String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            return (try? ServerURL(text))?.text
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: 512) { buffer in
+                guard let start = buffer.baseAddress,
+                    natsConnection_GetConnectedUrl(connection, start, buffer.count) == NATS_OK
+                else { return nil }
+                return knownRelay.withLock { known in
+                    if strcmp(known.full, start) != 0 {
+                        let full = String(cString: start)
+                        known = Relay(full: full, url: (try? ServerURL(full))?.text)
+                    }
+                    return known.url
+                }
+            }
         }
 
         /// Waits until the server has all that was published. Blocks.

@@ -155,29 +155,24 @@
             if let refusal { return answer(refusal, to: asker) }
             let start = ContinuousClock.now
             if window != nil {
-                Task {
+                return taken.start { [self] in
+                    statistics.note(handled.request, since: start, await stream(message, taken, asker, server))
+                    end(asker)
+                }
+            }
+            let work = server.admit(message, from: sender) { [self] handler in
+                // A request that was given up before its turn is not handled.
+                if !taken.isCancelled {
                     await taken.run { [self] in
-                        statistics.note(
-                            handled.request, since: start, await stream(message, taken, asker, server))
+                        statistics.note(handled.request, since: start, await reply(taken, asker, handler))
                     }
-                    end(asker)
                 }
-                return
+                end(asker)
+            } refuse: { [self] limit in
+                answer(limit.map { .busy(limit: $0) } ?? .refused, to: asker)
+                end(asker)
             }
-            Task {
-                await server.handle(message, from: "\(sender)") { [self] handler in
-                    // A request that was given up before its turn is not handled.
-                    if !taken.isCancelled {
-                        await taken.run { [self] in
-                            statistics.note(handled.request, since: start, await reply(taken, asker, handler))
-                        }
-                    }
-                    end(asker)
-                } refuse: { [self] limit in
-                    answer(limit.map { .busy(limit: $0) } ?? .refused, to: asker)
-                    end(asker)
-                }
-            }
+            if let work { taken.start(work) }
         }
 
         private func end(_ asker: String) {

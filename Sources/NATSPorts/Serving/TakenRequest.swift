@@ -25,15 +25,20 @@
             state = Lock(State(window: window.map { min(max($0, 1), 1024) } ?? 0))
         }
 
-        /// Runs the work of the request in a task of its own, which a cancellation cancels. Called once.
-        func run(_ body: @escaping @Sendable () async -> Void) async {
-            let task = Task { await body() }
-            let isCancelled = state.withLock { state in
+        /// Starts the request's task, which a cancellation cancels. Called once.
+        func start(_ body: @escaping @Sendable () async -> Void) {
+            let (task, isCancelled) = state.withLock { state in
+                let task = Task(operation: body)
                 state.task = task
-                return state.isCancelled
+                return (task, state.isCancelled)
             }
             if isCancelled { task.cancel() }
-            await task.value
+        }
+
+        /// Does the work of the request in its task: the present one, or one for a request that has waited for its turn.
+        func run(_ body: @escaping @Sendable () async -> Void) async {
+            if state.withLock({ $0.task == nil }) { start(body) } else { return await body() }
+            await state.withLock { $0.task }?.value
         }
 
         var isCancelled: Bool { state.withLock { $0.isCancelled } }

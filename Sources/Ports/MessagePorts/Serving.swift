@@ -117,25 +117,33 @@ extension LocalMessagePort {
 }
 
 extension LocalMessagePort {
-    /// Handles a request that has come by another transport, in the lane of its kind, while the port is served. The port's
+    /// Admits a request that has come by another transport to the lane of its kind, while the port is served. The port's
     /// end does not wait for it.
     /// - Parameters:
     ///   - id: The sender's number for the subject of the request.
-    ///   - handle: Called when the request's turn has come, perhaps in the task of another.
+    ///   - handle: Handles the request. When the request has to wait for its turn, a task calls this closure then.
     ///   - refuse: Called in place of it: with the limit of a full lane, or with nil when the port is not served.
-    package func handle(
+    /// - Returns: When it is the request's turn now, the work, for a task of the caller.
+    package func admit(
         _ id: UInt32, _ handle: @escaping @Sendable () async -> Void, refuse: @escaping @Sendable (Int?) -> Void
-    ) async {
-        guard let lanes = ledger.serving.lanes.first else { return refuse(nil) }
+    ) -> (@Sendable () async -> Void)? {
+        guard let lanes = ledger.serving.lanes.first else {
+            refuse(nil)
+            return nil
+        }
         let arrival = lanes.arrive(ledger.serving.kind(of: id), id) {
             RequestLanes.Work(answer: handle, refuse: { refuse(nil) })
         }
         switch arrival {
         case .start(let lane):
-            await handle()
-            while let next = lanes.end(lane, isLast: false) { await next.answer() }
-        case .wait: return
-        case .refuse(let limit): refuse(limit)
+            return {
+                await handle()
+                lanes.goOn(lane)
+            }
+        case .wait: return nil
+        case .refuse(let limit):
+            refuse(limit)
+            return nil
         }
     }
 

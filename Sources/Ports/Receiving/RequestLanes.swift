@@ -58,6 +58,15 @@ final class RequestLanes: Waiter {
     /// - Returns: The request to handle next, in the same task.
     func end(_ index: Table.Index, isLast: Bool) -> Work? { change { $0.end(index, isLast: isLast) } }
 
+    /// A request has ended, whose task handles no other. The next one gets a task.
+    func goOn(_ index: Table.Index) {
+        guard let next = end(index, isLast: false) else { return }
+        Task {
+            await next.answer()
+            goOn(index)
+        }
+    }
+
     func withdraw(_ index: Table.Index, _ ticket: Table.Ticket) { _ = change { $0.withdraw(index, ticket) } }
 
     func refuseWaiting() { for work in change({ $0.removeWaiting() }) { work.refuse() } }

@@ -47,25 +47,27 @@ extension RequestServer {
         MachPort.Message(id: request.request.networkID, components.map { .bytes($0) } + [.bytes(sender)])
     }
 
-    /// Hands a request from another machine to its handler, in its lane.
+    /// Admits a request from another machine to its lane.
     /// - Parameters:
     ///   - message: The request.
-    ///   - asker: The sender in texts.
-    ///   - turn: Called when the request's turn has come, with the call of the handler.
-    ///   - refuse: Called in place of that: with the limit of a full lane, or with nil when the server does not run.
-    package func handle(
-        _ message: MachPort.Message, from asker: String,
+    ///   - asker: The sender.
+    ///   - turn: Handles the request, by the call of the handler. When the request has to wait for its turn, a task calls
+    ///     this closure then.
+    ///   - refuse: Called in place of it: with the limit of a full lane, or with nil when the server does not run.
+    /// - Returns: When it is the request's turn now, the work, for a task of the caller.
+    package func admit(
+        _ message: MachPort.Message, from asker: NetworkSender,
         turn: @escaping @Sendable (_ handler: @escaping @Sendable () async throws -> MachPort.Message) async -> Void,
         refuse: @escaping @Sendable (Int?) -> Void
-    ) async {
+    ) -> (@Sendable () async -> Void)? {
         let handler: @Sendable () async throws -> MachPort.Message = {
             do {
                 return try await self.answer(MessagePortRequest(message))
             } catch {
-                if !(error is CancellationError) { self.port.noteFailure(error, of: message.id, from: asker) }
+                if !(error is CancellationError) { self.port.noteFailure(error, of: message.id, from: "\(asker)") }
                 throw error
             }
         }
-        await port.handle(message.id, { await turn(handler) }, refuse: refuse)
+        return port.admit(message.id, { await turn(handler) }, refuse: refuse)
     }
 }
