@@ -61,6 +61,13 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
 
         /// Suspends until there is an element; nil after the last.
         public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async throws -> R.Element? {
+            if batch?.hasReady == true { return batch?.popReady() }
+            return try await nextOfBatch()
+        }
+
+        /// The first element that is not decoded yet. Apart from ``next(isolation:)``, because what this function needs
+        /// in its task's frame takes longer than an element that is decoded.
+        private nonisolated(nonsending) mutating func nextOfBatch() async throws -> R.Element? {
             let (client, coder) = (stream.client, stream.client.coder)
             var deadline: ContinuousClock.Instant?
             do {

@@ -75,16 +75,22 @@ struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
 
     init(_ message: MachPort.Message) { self.message = message }
 
+    /// Whether the next element is decoded.
+    var hasReady: Bool { next < ready.count }
+
+    /// The next element, which is decoded.
+    mutating func popReady() -> Element? {
+        defer { next += 1 }
+        return ready[next]
+    }
+
     /// The next element; nil when all were taken.
     /// - Throws: `DecodingError`.
     mutating func popFirst(_ coder: any MessageCoder) throws -> Element? {
-        if next == ready.count, failure == nil { decode(coder) }
-        guard next < ready.count else {
-            if let failure { throw failure }
-            return nil
-        }
-        defer { next += 1 }
-        return ready[next]
+        if !hasReady, failure == nil { decode(coder) }
+        if hasReady { return popReady() }
+        if let failure { throw failure }
+        return nil
     }
 
     private mutating func decode(_ coder: any MessageCoder) {

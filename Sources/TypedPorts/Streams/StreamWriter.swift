@@ -42,7 +42,7 @@ final class StreamWriter: Sendable {
             group.addTask { try await self.sendBatches() }
             var failure: (any Error)?
             do {
-                for try await element in elements { try await append(element) }
+                for try await element in elements { while try !append(element) { try await room() } }
             } catch {
                 failure = error
             }
@@ -52,37 +52,40 @@ final class StreamWriter: Sendable {
         }
     }
 
-    private func append(_ element: some Encodable) async throws {
-        while true {
-            let isFull = try change { state in
-                if let failure = state.failure { throw failure }
-                if state.isFull { return true }
-                do {
-                    // The element is encoded under the lock, for which only this stream's sender waits.
-                    try state.batch.append(element, coder, limit: limit)
-                    return false
-                } catch {
-                    // The element may fit into the next batch, which then has room for more bytes and attachments.
-                    if state.batch.isEmpty { throw error }
-                    state.mustEmpty = true
-                    return true
-                }
+    /// Not an asynchronous function: most elements find room, and a task's frames would take longer than the element.
+    /// - Returns: Whether there was room for the element.
+    private func append(_ element: some Encodable) throws -> Bool {
+        try change { state in
+            if let failure = state.failure { throw failure }
+            if state.isFull { return false }
+            do {
+                // The element is encoded under the lock, for which only this stream's sender waits.
+                try state.batch.append(element, coder, limit: limit)
+                return true
+            } catch {
+                // The element may fit into the next batch, which then has room for more bytes and attachments.
+                if state.batch.isEmpty { throw error }
+                state.mustEmpty = true
+                return false
             }
-            if !isFull { return }
-            await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    let mustWait = state.withLock { state in
-                        let mustWait = state.isFull && state.failure == nil && !Task.isCancelled
-                        if mustWait { state.producer = continuation }
-                        return mustWait
-                    }
-                    if !mustWait { continuation.resume() }
-                }
-            } onCancel: {
-                state.withLock { $0.producer.take() }?.resume()
-            }
-            try Task.checkCancellation()
         }
+    }
+
+    /// Waits until the full batch has gone.
+    private func room() async throws {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let mustWait = state.withLock { state in
+                    let mustWait = state.isFull && state.failure == nil && !Task.isCancelled
+                    if mustWait { state.producer = continuation }
+                    return mustWait
+                }
+                if !mustWait { continuation.resume() }
+            }
+        } onCancel: {
+            state.withLock { $0.producer.take() }?.resume()
+        }
+        try Task.checkCancellation()
     }
 
     private func sendBatches() async throws {
