@@ -13,13 +13,7 @@ import RunLoops
 ///
 /// A client of a name outlives its server: it waits for a port of the name, and finds the next after a restart.
 public struct RequestClient: Sendable {
-    enum Target {
-        case named(NamedMessagePort)
-        case port(RemoteMessagePort)
-        case network(NetworkTarget)
-    }
-
-    private let target: Target
+    let target: RequestTarget
     let coder: any MessageCoder
     package var observers = RequestObservers()
 
@@ -40,7 +34,12 @@ public struct RequestClient: Sendable {
         self.init(RemoteMessagePort(right), coder: coder)
     }
 
-    init(target: Target, coder: any MessageCoder) { (self.target, self.coder) = (target, coder) }
+    /// Makes a client of the servers that a route leads to.
+    /// - Parameter nameServer: Where the name is looked up first; nil to ask by the route alone.
+    package init(_ route: any RequestRoute, localFirst nameServer: PortNameServer? = nil, coder: any MessageCoder) {
+        target = .network(NetworkTarget(route, localFirst: nameServer))
+        self.coder = coder
+    }
 
     /// Sends a request, and returns the reply. The timeout is for both, and includes the wait for a port of the name.
     /// A client of a name sends the request again if certainly no server has handled it. With `mayRepeat`, it also does
@@ -52,7 +51,8 @@ public struct RequestClient: Sendable {
     ) async throws -> R.Reply {
         let asked = try AskedRequest(request, of: self)
         do {
-            return try asked.value(of: await ask(R.self, asked.message, timeout, mayRepeat, asked.observer))
+            return try asked.value(
+                of: await target.request(asked.message, of: R.self, timeout, mayRepeat, asked.observer))
         } catch {
             throw asked.failure(error)
         }
@@ -69,53 +69,13 @@ public struct RequestClient: Sendable {
     ) throws -> R.Reply {
         let asked = try AskedRequest(request, of: self)
         do {
-            let reply =
-                switch target {
-                case .named(let named):
-                    try named.request(asked.message, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode)
-                case .port(let port): try port.request(asked.message, timeout: timeout, replyMode: replyMode)
-                case .network:
-                    try Self.wait(replyMode) {
-                        try await ask(R.self, asked.message, timeout, mayRepeat, asked.observer)
-                    }
-                }
+            let reply = try target.request(
+                asked.message, of: R.self, timeout, mayRepeat, asked.observer, replyMode: replyMode)
             return try asked.value(of: reply)
         } catch {
             throw asked.failure(error)
         }
     }
-
-    nonisolated(nonsending) func ask<R: NamedRequest>(
-        _ type: R.Type, _ message: MachPort.Message, _ timeout: Duration, _ mayRepeat: Bool,
-        _ observer: (any AskedRequestObserver)? = nil
-    ) async throws -> MachPort.Message {
-        switch target {
-        case .named(let named): try await named.request(message, timeout: timeout, mayRepeat: mayRepeat)
-        case .port(let port): try await port.request(message, timeout: timeout)
-        case .network(let network): try await network.request(message, of: type, timeout, mayRepeat, observer)
-        }
-    }
-
-    /// The name of the server's port, if it has one, and the port for a text.
-    var portName: (name: String?, text: String) {
-        switch target {
-        case .named(let named): (named.name, named.name)
-        case .port(let port): (port.name, port.name ?? port.sendRight.description)
-        case .network(let network): (network.name, network.route.service.description)
-        }
-    }
-
-    /// The port that is asked now; nil when other machines are asked.
-    nonisolated(nonsending) func port(before deadline: ContinuousClock.Instant) async throws -> RemoteMessagePort? {
-        switch target {
-        case .named(let named): try await named.port(before: deadline)
-        case .port(let port): port
-        case .network(let network): try await network.localPort(before: deadline)
-        }
-    }
-
-    /// The servers on other machines; nil for a client of ports alone.
-    var network: NetworkTarget? { if case .network(let network) = target { network } else { nil } }
 
     /// The error that a request throws for an error of the port.
     func failure<R: NamedRequest>(of type: R.Type, _ error: any Error) -> any Error {
@@ -125,7 +85,7 @@ public struct RequestClient: Sendable {
             failure.text = "the server knows no \(R.knownName): it \(known); is it older than its client?"
             return PortError.failed(port: port, failure)
         case PortError.failed(_, let failure): return failure.decoded(as: R.Failure.self, coder) ?? error
-        case let error as DecodingError: return error.of("the reply of \(portName.text) to \(R.knownName)")
+        case let error as DecodingError: return error.of("the reply of \(target.text) to \(R.knownName)")
         default: return error
         }
     }

@@ -17,6 +17,8 @@ package struct KnownRequest: Sendable {
     package let name: String
     package let id: UInt32
 
+    init(name: String) { (self.name, id) = (name, Self.hash(name)) }
+
     /// The id under which the server's port takes such a request from another machine.
     package var networkID: UInt32 { Self.networkID(of: id) }
 
@@ -33,7 +35,7 @@ package struct KnownRequest: Sendable {
         let key = ObjectIdentifier(type)
         if let request = requests.withLock({ $0[key] }) { return request }
         let name = name()
-        let request = KnownRequest(name: name, id: hash(name))
+        let request = KnownRequest(name: name)
         requests.withLock { $0[key] = request }
         return request
     }

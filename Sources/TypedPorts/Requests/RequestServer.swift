@@ -162,7 +162,7 @@ public final class RequestServer: Sendable {
             return (state.handlers[id], state.observers)
         }
         guard let entry else {
-            if request.id == ServerPing.messageID { return try coder.message(EmptyReply()) }
+            if request.id == Self.pingID { return MachPort.Message() }
             throw unknownRequest(request.id)
         }
         do {

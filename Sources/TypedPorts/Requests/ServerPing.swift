@@ -1,12 +1,9 @@
 import Ports
 
-/// A server's question to itself, which each server answers.
-struct ServerPing: PortRequest {
-    typealias Reply = EmptyReply
-    static let requestName = "swift-ports.server.ping"
-}
-
 extension RequestServer {
+    /// The id of a server's question to itself, which each server answers.
+    static let pingID = KnownRequest(name: "swift-ports.server.ping").id
+
     /// Checks that the server serves: sends it a request of the library's own, and returns when a task of
     /// ``run(atMost:streamsAtMost:whenFull:)`` has answered. For a watchdog that restarts a stuck program.
     ///
@@ -19,7 +16,7 @@ extension RequestServer {
     public nonisolated(nonsending) func ping(timeout: Duration = .seconds(10)) async throws {
         let before = begunCount
         do {
-            _ = try await RequestClient(sendRight, coder: coder).request(ServerPing(), timeout: timeout)
+            _ = try await RemoteMessagePort(sendRight).request(MachPort.Message(id: Self.pingID), timeout: timeout)
         } catch {
             guard PortError.isTimeout(error), begunCount != before else { throw error }
         }

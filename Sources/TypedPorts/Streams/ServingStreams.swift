@@ -72,12 +72,7 @@ extension RequestServer {
     package nonisolated(nonsending) func stream(
         _ message: MachPort.Message, before deadline: ContinuousClock.Instant
     ) async throws -> any StreamSource {
-        let port = RemoteMessagePort(sendRight)
-        return try await StreamReading(of: port, message, before: deadline) { message, port in
-            try await port.request(message, timeout: .seconds(1 << 40))
-        } successor: {
-            port
-        }
+        try await StreamReading(of: RemoteMessagePort(sendRight), message, before: deadline)
     }
 }
 
