@@ -81,8 +81,10 @@
         /// Sends the next frame. Under the lock, so that the reader never hears of a frame before it comes.
         func send(isLast: Bool = false, _ publish: (UInt32) throws -> Void) throws {
             try state.withLock { state in
+                // An end that cannot be sent counts, too: so the reader learns that it is missing.
+                if isLast { state.hasEnded = true }
                 try publish(state.sent)
-                if isLast { state.hasEnded = true } else { state.sent += 1 }
+                if !isLast { state.sent += 1 }
             }
         }
 

@@ -178,6 +178,35 @@ import TypedPorts
         try await running.value
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `streams end with an error when NATS ends and comes back while their sides live on`() async throws {
+        let server = try RequestServer(name: name, on: try await NATSConnection(nats.url))
+        server.handleFarRequests(as: "one")
+        let running = Task { try await server.run() }
+        let client = try await makeClient()
+        #expect(await waitUntil { await isServed(client) })
+        let begun = Shared(0)
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<16 {
+                group.addTask {
+                    // Neither side can know whether the other has what was sent.
+                    await #expect(throws: PortError.self) {
+                        for try await element in client.stream(Numbers(count: 1_000_000, pause: .milliseconds(5)))
+                        where element.number == 20 { begun.withLock { $0 += 1 } }
+                    }
+                }
+            }
+            group.addTask { [nats] in
+                _ = await waitUntil { begun.withLock { $0 == 16 } }
+                nats.kill()
+                try? await Task.sleep(for: .milliseconds(500))
+                try? nats.start()
+            }
+        }
+        running.cancel()
+        try await running.value
+    }
+
     @Test func `a stream whose network swallows everything ends with an error in time`() async throws {
         let connection = try await NATSConnection(nats.url)
         let server = try RequestServer(name: name, on: connection)
