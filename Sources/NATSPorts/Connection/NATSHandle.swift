@@ -88,6 +88,8 @@
                 { natsOptions_SetPingInterval(made, 2000) },
                 { natsOptions_SetMaxPingsOut(made, 2) },
                 { natsOptions_SetSendAsap(made, true) },
+                // A frame of a stream's elements has a little more than 32 KiB, and leaves in one call of the kernel.
+                { natsOptions_SetIOBufSize(made, 128 << 10) },
                 // Without a connection, a publication fails, and its asker decides.
                 { natsOptions_SetReconnectBufSize(made, 1) },
                 // Servers that the cluster names may be on other machines.

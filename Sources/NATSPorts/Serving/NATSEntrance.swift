@@ -155,10 +155,11 @@
             if let refusal { return answer(refusal, to: asker) }
             let start = ContinuousClock.now
             if window != nil {
-                return taken.start { [self] in
+                taken.start { [self] in
                     statistics.note(handled.request, since: start, await stream(message, taken, asker, server))
                     end(asker)
                 }
+                return
             }
             let work = server.admit(message, from: sender) { [self] handler in
                 // A request that was given up before its turn is not handled.

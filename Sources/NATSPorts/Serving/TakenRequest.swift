@@ -5,6 +5,7 @@
     /// A request that a server has taken from NATS, until its handler has ended.
     final class TakenRequest: Sendable {
         private struct State {
+            var hasStarted = false
             var task: Task<Void, Never>?
             var isCancelled = false
             var lastHeard = ContinuousClock.now
@@ -26,19 +27,22 @@
         }
 
         /// Starts the request's task, which a cancellation cancels. Called once.
-        func start(_ body: @escaping @Sendable () async -> Void) {
-            let (task, isCancelled) = state.withLock { state in
-                let task = Task(operation: body)
+        @discardableResult
+        func start(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never> {
+            state.withLock { $0.hasStarted = true }
+            // Not under the lock, for which the task would wait.
+            let task = Task(operation: body)
+            let isCancelled = state.withLock { state in
                 state.task = task
-                return (task, state.isCancelled)
+                return state.isCancelled
             }
             if isCancelled { task.cancel() }
+            return task
         }
 
         /// Does the work of the request in its task: the present one, or one for a request that has waited for its turn.
         func run(_ body: @escaping @Sendable () async -> Void) async {
-            if state.withLock({ $0.task == nil }) { start(body) } else { return await body() }
-            await state.withLock { $0.task }?.value
+            if state.withLock({ $0.hasStarted }) { await body() } else { await start(body).value }
         }
 
         var isCancelled: Bool { state.withLock { $0.isCancelled } }
