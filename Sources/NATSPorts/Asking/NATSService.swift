@@ -39,7 +39,7 @@
         public nonisolated(nonsending) func services(
             named name: String? = nil, within time: Duration = .milliseconds(500)
         ) async throws -> [NATSService] {
-            let subject = name.map { "$SRV.STATS.\(ServiceDescription.serviceName($0))" } ?? "$SRV.STATS"
+            let subject = name.map { "$SRV.STATS.\(ServiceDescription.apiName($0))" } ?? "$SRV.STATS"
             let answers = try await answers(to: subject, until: .now + time) { _ in false }
             let found = answers.compactMap { try? ServiceReport($0.bytes).service }
             return found.filter { name == nil || $0.name == name }.sorted { ($0.name, $0.id) < ($1.name, $1.id) }
@@ -53,7 +53,7 @@
         ) async throws -> Duration {
             let route = try NATSRoute(name, self)
             let start = ContinuousClock.now
-            let subject = "$SRV.PING.\(ServiceDescription.serviceName(name))"
+            let subject = "$SRV.PING.\(ServiceDescription.apiName(name))"
             let answers = try await answers(to: subject, until: start + timeout) { _ in true }
             let time = ContinuousClock.now - start
             guard let first = answers.first else { throw PortError.receiveTimedOut(port: route.service) }

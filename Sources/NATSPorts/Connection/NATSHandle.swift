@@ -225,6 +225,21 @@
             }
         }
 
+        /// Publishes an answer that other clients of NATS, too, can read as an error of a service.
+        func publish(_ bytes: [UInt8], to subject: String, error: String) {
+            var message: OpaquePointer?
+            let status = bytes.withUnsafeBytes {
+                natsMsg_Create(
+                    &message, subject, nil, $0.baseAddress?.assumingMemoryBound(to: CChar.self),
+                    Int32(clamping: $0.count))
+            }
+            guard status == NATS_OK else { return }
+            defer { natsMsg_Destroy(message) }
+            natsMsgHeader_Set(message, "Nats-Service-Error", error)
+            natsMsgHeader_Set(message, "Nats-Service-Error-Code", "400")
+            natsConnection_PublishMsg(connection, message)
+        }
+
         typealias Handler = @Sendable (Delivery) -> Void
 
         /// Calls a handler with each message to a subject, one after the other, on a thread of the subscription.

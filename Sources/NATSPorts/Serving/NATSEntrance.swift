@@ -81,13 +81,15 @@
                 made.append(try handle.subscribe(subject, url: url) { [weak self] in self?.receiveControl($0) })
             }
             let description = ServiceDescription(name, id, subject: subjects.requests, queue: Self.queue)
-            made.append(
-                try handle.subscribe(ServiceDescription.subjects, url: url) { [weak self, weak server] delivery in
-                    guard let self, let server, let reply = delivery.reply else { return }
-                    let requests = server.networkRequests.map(\.request)
-                    let answer = description.answer(to: delivery.subject, requests, statistics)
-                    if let answer { _ = connection.handle.publish(answer, to: reply) }
-                })
+            for subject in description.subjects {
+                made.append(
+                    try handle.subscribe(subject, url: url) { [weak self, weak server] delivery in
+                        guard let self, let server, let reply = delivery.reply else { return }
+                        let requests = server.networkRequests.map(\.request)
+                        let answer = description.answer(to: delivery.subject, requests, statistics)
+                        if let answer { _ = connection.handle.publish(answer, to: reply) }
+                    })
+            }
             made.append(
                 try handle.subscribe(subjects.requests, queue: Self.queue, url: url) {
                     [weak self, weak server] delivery in
@@ -116,8 +118,9 @@
             guard let asker = delivery.reply else { return }
             let question: Question
             do { question = try Question(delivery.bytes) } catch {
-                let failure = RequestFailure(fault: "the message is no request of TypedPorts: ask with a RequestClient")
-                return answer(.failed(failure), to: asker)
+                let reason = "the message is no request of TypedPorts: ask with a RequestClient, or with portctl"
+                let frame = Answer.failed(RequestFailure(fault: reason)).frame
+                return connection.handle.publish(frame, to: asker, error: reason)
             }
             switch question {
             case .request(let id, let components): begin(id, nil, components, asker, server)

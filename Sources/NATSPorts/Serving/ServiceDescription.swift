@@ -5,9 +5,6 @@
 
     /// The answers of a server to the questions of NATS's service API, by which `nats service` and `portctl` find it.
     struct ServiceDescription: Sendable {
-        /// The questions, of which those about other services are ignored.
-        static let subjects = "$SRV.>"
-
         private let name: String
         private let id: String
         private let subject: String
@@ -18,8 +15,20 @@
             (self.name, self.id, self.subject, self.queue) = (name, id, subject, queue)
         }
 
-        /// The name of a service, as the API allows it: without dots.
-        static func serviceName(_ name: String) -> String { String(name.map { $0 == "." ? "_" : $0 }) }
+        /// The subjects of the questions to this server. Questions about other services are not among them, because NATS
+        /// tells an asker at once when nobody gets a question.
+        var subjects: [String] {
+            let service = "$SRV.*.\(Self.apiName(name))"
+            return ["$SRV.*", service, "\(service).\(id)"]
+        }
+
+        /// The name of a service or of a request, as the API allows it: ASCII letters, digits, `_` and `-`.
+        static func apiName(_ name: String) -> String {
+            let isAllowed: (Character) -> Bool = {
+                $0.isASCII && ($0.isLetter || $0.isNumber) || $0 == "_" || $0 == "-"
+            }
+            return name.isEmpty ? "_" : String(name.map { isAllowed($0) ? $0 : "_" })
+        }
 
         private struct Endpoint: Encodable {
             let name: String
@@ -54,16 +63,14 @@
             var endpoints: [Endpoint]?
         }
 
-        /// - Returns: Nil when the question is about another service.
+        /// - Returns: Nil when there is no such question.
         func answer(
             to question: String, _ requests: [KnownRequest], _ statistics: ServiceStatistics
         ) -> [UInt8]? {
             let parts = question.split(separator: ".", omittingEmptySubsequences: false)
-            guard (2...4).contains(parts.count), parts.count < 3 || parts[2] == Self.serviceName(name),
-                parts.count < 4 || parts[3] == id
-            else { return nil }
+            guard parts.count >= 2 else { return nil }
             var response = Response(
-                type: "io.nats.micro.v1.\(parts[1].lowercased())_response", name: Self.serviceName(name), id: id,
+                type: "io.nats.micro.v1.\(parts[1].lowercased())_response", name: Self.apiName(name), id: id,
                 version: PortRuntime.packageVersion, metadata: ["ports.name": name])
             switch parts[1] {
             case "PING": break
@@ -91,7 +98,7 @@
 
         private func endpoint(_ request: KnownRequest) -> Endpoint {
             Endpoint(
-                name: Self.serviceName(request.name), subject: subject, queueGroup: queue,
+                name: Self.apiName(request.name), subject: subject, queueGroup: queue,
                 metadata: ["ports.request": request.name])
         }
 

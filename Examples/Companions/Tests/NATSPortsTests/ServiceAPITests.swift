@@ -6,10 +6,28 @@ import TypedPorts
 
 /// The service API of NATS, by its protocol of lines, as any other client would ask.
 @Suite struct ServiceAPITests {
+    /// A request whose name the API does not allow, as those of generic types.
+    struct Odd: PortRequest, NetworkRequest {
+        typealias Reply = EmptyReply
+        static let requestName = "Größe.Box<Int, String>"
+    }
+
+    private struct Reply {
+        var headers = ""
+        var body = Data()
+
+        var object: [String: Any] {
+            get throws { try JSONSerialization.jsonObject(with: body) as? [String: Any] ?? [:] }
+        }
+    }
+
     /// Asks NATS by its own protocol.
-    private func ask(_ nats: NATSServer, _ subject: String) throws -> [String: Any] {
+    private func ask(_ nats: NATSServer, _ subject: String, _ question: String = "") throws -> Reply {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
+        // Without an answer, the test fails.
+        var patience = timeval(tv_sec: 30, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(nats.port).bigEndian
@@ -20,48 +38,112 @@ import TypedPorts
             }
         }
         #expect(isConnected)
-        let lines = "CONNECT {\"verbose\":false}\r\nSUB here 1\r\nPUB \(subject) here 0\r\n\r\n"
+        let lines = """
+            CONNECT {"verbose":false,"headers":true,"no_responders":true}\r
+            SUB here 1\r
+            PUB \(subject) here \(question.utf8.count)\r
+            \(question)\r\n
+            """
         _ = write(descriptor, lines, lines.utf8.count)
-        var received: [UInt8] = []
+        var received = Data()
         var buffer = [UInt8](repeating: 0, count: 65536)
         while true {
             let count = read(descriptor, &buffer, buffer.count)
-            guard count > 0 else { return [:] }
+            guard count > 0 else { return Reply() }
             received += buffer[..<count]
-            let text = String(decoding: received, as: UTF8.self)
-            guard let start = text.range(of: "MSG here 1 "), let line = text[start.upperBound...].range(of: "\r\n"),
-                let size = Int(text[start.upperBound..<line.lowerBound])
+            guard let start = received.range(of: Data("MSG here 1 ".utf8)),
+                let line = received[start.upperBound...].range(of: Data("\r\n".utf8))
             else { continue }
-            let body = Data(text[line.upperBound...].utf8)
-            guard body.count >= size else { continue }
-            return try JSONSerialization.jsonObject(with: body.prefix(size)) as? [String: Any] ?? [:]
+            // With headers, their size comes first.
+            let sizes = String(decoding: received[start.upperBound..<line.lowerBound], as: UTF8.self)
+                .split(separator: " ").compactMap { Int($0) }
+            let body = received[line.upperBound...]
+            guard let size = sizes.last, body.count >= size else { continue }
+            let headerSize = sizes.count > 1 ? sizes[0] : 0
+            return Reply(
+                headers: String(decoding: body.prefix(headerSize), as: UTF8.self),
+                body: body.prefix(size).dropFirst(headerSize))
         }
     }
 
-    @Test func `a server answers ping, info and stats`() async throws {
+    /// Runs a server that has answered a request, and failed at another.
+    private func serving(_ body: (NATSServer, NATSConnection) async throws -> Void) async throws {
         let nats = try NATSServer()
         let connection = try await NATSConnection(nats.url)
         let server = try RequestServer(name: "com.example.far", on: connection)
         server.handleFarRequests(as: "one")
+        server.handle(Odd.self) { _ in EmptyReply() }
         let running = Task { try await server.run() }
         let client = try RequestClient("com.example.far", on: connection)
         #expect(await waitUntil { (try? await client.request(Echo("\"quoted\""))) != nil })
         _ = try? await client.request(Fail(number: 3))
-
-        let pong = try ask(nats, "$SRV.PING")
-        #expect(pong["name"] as? String == "com_example_far")
-        #expect(pong["type"] as? String == "io.nats.micro.v1.ping_response")
-        let id = try #require(pong["id"] as? String)
-        #expect(try ask(nats, "$SRV.PING.com_example_far.\(id)")["id"] as? String == id)
-        let info = try ask(nats, "$SRV.INFO.com_example_far")
-        let endpoints = try #require(info["endpoints"] as? [[String: Any]])
-        #expect(endpoints.map { $0["name"] as? String } == ["Echo", "Fail", "Numbers"])
-        #expect(endpoints.allSatisfy { $0["subject"] as? String == "com.example.far" })
-        let stats = try #require(try ask(nats, "$SRV.STATS.com_example_far")["endpoints"] as? [[String: Any]])
-        #expect(stats[0]["num_requests"] as? Int == 1)
-        #expect(stats[1]["num_errors"] as? Int == 1)
-        #expect(stats[1]["last_error"] as? String != "")
+        try await body(nats, connection)
         running.cancel()
         try await running.value
+    }
+
+    // The rules are those of NATS's own tools, which ignore an answer that breaks one.
+    @Test(arguments: ["PING", "INFO", "STATS"])
+    func `answers keep the rules for names, versions and types`(question: String) async throws {
+        try await serving { nats, _ in
+            let answer = try ask(nats, "$SRV.\(question)").object
+            #expect(answer["type"] as? String == "io.nats.micro.v1.\(question.lowercased())_response")
+            #expect(answer["name"] as? String == "com_example_far")
+            #expect(answer["metadata"] as? [String: String] == ["ports.name": "com.example.far"])
+            let version = try #require(answer["version"] as? String)
+            #expect(version.wholeMatch(of: /\d+\.\d+\.\d+/) != nil)
+            let id = try #require(answer["id"] as? String)
+            #expect(try ask(nats, "$SRV.\(question).com_example_far").object["id"] as? String == id)
+            #expect(try ask(nats, "$SRV.\(question).com_example_far.\(id)").object["id"] as? String == id)
+
+            guard question != "PING" else { return }
+            let endpoints = try #require(answer["endpoints"] as? [[String: Any]])
+            #expect(endpoints.map { $0["name"] as? String } == ["Echo", "Fail", "Gr__e_Box_Int__String_", "Numbers"])
+            #expect(endpoints.allSatisfy { $0["subject"] as? String == "com.example.far" })
+            #expect(endpoints.allSatisfy { $0["queue_group"] as? String == "ports" })
+            #expect(endpoints[2]["metadata"] as? [String: String] == ["ports.request": Odd.requestName])
+            if question == "INFO" { #expect(answer["description"] is String) }
+        }
+    }
+
+    @Test func `statistics count requests, errors and nanoseconds`() async throws {
+        try await serving { nats, connection in
+            let answer = try ask(nats, "$SRV.STATS.com_example_far").object
+            let started = try #require(answer["started"] as? String)
+            let date = try #require(ISO8601DateFormatter().date(from: started))
+            #expect(abs(date.timeIntervalSinceNow) < 300)
+            let stats = try #require(answer["endpoints"] as? [[String: Any]])
+            #expect(stats[0]["num_requests"] as? Int == 1 && stats[0]["num_errors"] as? Int == 0)
+            #expect(stats[0]["last_error"] as? String == "")
+            #expect(stats[1]["num_requests"] as? Int == 1 && stats[1]["num_errors"] as? Int == 1)
+            #expect(stats[1]["last_error"] as? String != "")
+            let time = try #require(stats[0]["processing_time"] as? Int)
+            #expect(stats[0]["average_processing_time"] as? Int == time)
+            // Nanoseconds: no request takes less than a thousand of them, and none takes minutes.
+            #expect(time > 1000 && time < 300_000_000_000)
+            #expect(stats[2]["num_requests"] as? Int == 0 && stats[2]["average_processing_time"] as? Int == 0)
+            let service = try #require(try await connection.services(named: "com.example.far").first)
+            #expect(service.requests.map(\.name) == ["Echo", "Fail", Odd.requestName, "Numbers"])
+        }
+    }
+
+    @Test func `questions about other services have no answer, and NATS says so at once`() async throws {
+        try await serving { nats, connection in
+            for subject in ["$SRV.INFO.other", "$SRV.PING.com_example_far.other"] {
+                let headers = try ask(nats, subject).headers
+                #expect(headers.hasPrefix("NATS/1.0 503"))
+            }
+            await #expect(throws: PortError.nameNotFound("com.example.other", directory: nats.url)) {
+                try await connection.ping("com.example.other", timeout: .seconds(60))
+            }
+        }
+    }
+
+    @Test func `a client that knows no typed requests gets an error of the API`() async throws {
+        try await serving { nats, _ in
+            let reply = try ask(nats, "com.example.far", "{}")
+            #expect(reply.headers.contains("Nats-Service-Error: the message is no request of TypedPorts"))
+            #expect(reply.headers.contains("Nats-Service-Error-Code: 400\r\n"))
+        }
     }
 }
