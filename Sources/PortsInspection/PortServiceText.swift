@@ -39,7 +39,7 @@ extension PortService.Request: CustomStringConvertible {
     /// The request by the name of its type, else by its id, its asker, and the time since it was taken.
     public var description: String {
         let subject = name?.printable ?? "a request of id \(id)"
-        let asker = ProcessIdentity(pid: pid, program: program)
+        let asker = origin?.printable ?? "\(ProcessIdentity(pid: pid, program: program))"
         let outcome =
             isCancelled ? ", not waited for any more" : isReplying ? ", whose reply waits for room at the asker" : ""
         return "\(subject) of \(asker), taken \(shown(age)) ago" + outcome

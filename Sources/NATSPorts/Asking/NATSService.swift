@@ -17,6 +17,10 @@
             public var lastError: String?
             /// From a request's arrival to its reply, on average.
             public var averageTime: Duration
+            /// The requests that the server has taken, and not answered yet.
+            public var inProgress: Int
+            /// The time since the oldest of these was taken; nil for none.
+            public var oldest: Duration?
         }
 
         /// The name of the service.
@@ -108,13 +112,26 @@
             let errorCount: Int?
             let lastError: String?
             let averageTime: Int64?
+            /// Nil also for the data of another library.
+            let data: EndpointData?
 
             enum CodingKeys: String, CodingKey {
-                case name, metadata
+                case name, metadata, data
                 case requestCount = "num_requests"
                 case errorCount = "num_errors"
                 case lastError = "last_error"
                 case averageTime = "average_processing_time"
+            }
+
+            init(from decoder: any Decoder) throws {
+                let values = try decoder.container(keyedBy: CodingKeys.self)
+                name = try values.decode(String.self, forKey: .name)
+                metadata = try values.decodeIfPresent([String: String].self, forKey: .metadata)
+                requestCount = try values.decodeIfPresent(Int.self, forKey: .requestCount)
+                errorCount = try values.decodeIfPresent(Int.self, forKey: .errorCount)
+                lastError = try values.decodeIfPresent(String.self, forKey: .lastError)
+                averageTime = try values.decodeIfPresent(Int64.self, forKey: .averageTime)
+                data = try? values.decode(EndpointData.self, forKey: .data)
             }
         }
 
@@ -134,7 +151,8 @@
                     name: endpoint.metadata?["ports.request"] ?? endpoint.name, count: endpoint.requestCount ?? 0,
                     errorCount: endpoint.errorCount ?? 0,
                     lastError: endpoint.lastError.flatMap { $0.isEmpty ? nil : $0 },
-                    averageTime: .nanoseconds(endpoint.averageTime ?? 0))
+                    averageTime: .nanoseconds(endpoint.averageTime ?? 0), inProgress: endpoint.data?.count ?? 0,
+                    oldest: endpoint.data?.oldest.map { .nanoseconds($0) })
             }
             return NATSService(
                 name: metadata?["ports.name"] ?? name, id: id, version: version,

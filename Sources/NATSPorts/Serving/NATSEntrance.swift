@@ -86,7 +86,8 @@
                     try handle.subscribe(subject, url: url) { [weak self, weak server] delivery in
                         guard let self, let server, let reply = delivery.reply else { return }
                         let requests = server.networkRequests.map(\.request)
-                        let answer = description.answer(to: delivery.subject, requests, statistics)
+                        let answer = description.answer(
+                            to: delivery.subject, requests, statistics, inProgress: requestsInProgress)
                         if let answer { _ = connection.handle.publish(answer, to: reply) }
                     })
             }
@@ -145,7 +146,7 @@
             }
             let sender = NetworkSender(networkProtocol: "nats", relay: connection.relay)
             let message = server.message(of: handled, components, from: sender.bytes)
-            let taken = TakenRequest(window: window)
+            let taken = TakenRequest(handled, window: window)
             let refusal = state.withLock { state -> Answer? in
                 if state.isFinishing { return .refused }
                 // A request that was given up has no answer, and is not handled.
@@ -177,6 +178,15 @@
                 end(asker)
             }
             if let work { taken.start(work) }
+        }
+
+        var requestsInProgress: [EntranceRequest] {
+            let sender = NetworkSender(networkProtocol: "nats", relay: connection.relay)
+            return state.withLock { Array($0.requests.values) }.map { taken in
+                EntranceRequest(
+                    id: taken.handled.request.id, name: taken.handled.request.name, origin: "\(sender)",
+                    since: taken.since, mayLast: taken.handled.isStream, isCancelled: taken.isCancelled)
+            }
         }
 
         private func end(_ asker: String) {

@@ -1,6 +1,7 @@
 #if NATS
     import Glibc
     import Ports
+    import RunLoops
     import TypedPorts
 
     /// The answers of a server to the questions of NATS's service API, by which `nats service` and `portctl` find it.
@@ -40,9 +41,10 @@
             var lastError: String?
             var time: Int64?
             var averageTime: Int64?
+            var data: EndpointData?
 
             enum CodingKeys: String, CodingKey {
-                case name, subject, metadata
+                case name, subject, metadata, data
                 case queueGroup = "queue_group"
                 case requestCount = "num_requests"
                 case errorCount = "num_errors"
@@ -63,9 +65,11 @@
             var endpoints: [Endpoint]?
         }
 
+        /// - Parameter inProgress: The requests of the server that have no outcome yet.
         /// - Returns: Nil when there is no such question.
         func answer(
-            to question: String, _ requests: [KnownRequest], _ statistics: ServiceStatistics
+            to question: String, _ requests: [KnownRequest], _ statistics: ServiceStatistics,
+            inProgress: [EntranceRequest]
         ) -> [UInt8]? {
             let parts = question.split(separator: ".", omittingEmptySubsequences: false)
             guard parts.count >= 2 else { return nil }
@@ -86,6 +90,7 @@
                     endpoint.lastError = counts.lastError
                     endpoint.time = counts.time.nanoseconds
                     endpoint.averageTime = counts.time.nanoseconds / Int64(max(1, counts.requests))
+                    endpoint.data = EndpointData(inProgress.filter { $0.id == request.id })
                     return endpoint
                 }
             default: return nil
@@ -109,6 +114,23 @@
             func digits(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
             return "\(parts.tm_year + 1900)-\(digits(parts.tm_mon + 1))-\(digits(parts.tm_mday))"
                 + "T\(digits(parts.tm_hour)):\(digits(parts.tm_min)):\(digits(parts.tm_sec))Z"
+        }
+    }
+
+    /// The requests of an endpoint that have no outcome yet. The API leaves this part to the service.
+    struct EndpointData: Codable {
+        let count: Int
+        /// Nanoseconds since the oldest was taken; nil for none.
+        let oldest: Int64?
+
+        enum CodingKeys: String, CodingKey {
+            case count = "requests_in_progress"
+            case oldest = "oldest_request"
+        }
+
+        init(_ requests: [EntranceRequest]) {
+            count = requests.count
+            oldest = requests.map { $0.since.duration(to: .now).nanoseconds }.max()
         }
     }
 

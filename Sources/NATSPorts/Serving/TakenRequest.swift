@@ -1,9 +1,14 @@
 #if NATS
     import Ports
     import RunLoopLocks
+    import RunLoops
+    import TypedPorts
 
     /// A request that a server has taken from NATS, until its handler has ended.
     final class TakenRequest: Sendable {
+        let handled: NetworkHandled
+        let since = MonotonicInstant.now
+
         private struct State {
             var hasStarted = false
             var task: Task<Void, Never>?
@@ -22,7 +27,8 @@
         let isReleased = Gate()
         private let hasRoom = Gate()
 
-        init(window: UInt32?) {
+        init(_ handled: NetworkHandled, window: UInt32?) {
+            self.handled = handled
             state = Lock(State(window: window.map { min(max($0, 1), 1024) } ?? 0))
         }
 

@@ -211,6 +211,9 @@ public struct PortService: Sendable, Hashable, Codable {
         public let pid: Int32
         /// The name of the asker's program; nil when the owner does not know it.
         public let program: String?
+        /// The place that the request came from by another transport, such as “another machine by nats://10.0.0.5:4222”; nil
+        /// for a process of this machine.
+        public internal(set) var origin: String?
         /// The time since the request was taken.
         public let age: Duration
         /// Whether the request may last as long as its asker likes, as a stream does: ``RequestKind/mayLast``.
@@ -221,7 +224,7 @@ public struct PortService: Sendable, Hashable, Codable {
         public let isCancelled: Bool
 
         private enum CodingKeys: String, CodingKey {
-            case id, name = "type", pid, program, age = "milliseconds", mayLast
+            case id, name = "type", pid, program, origin, age = "milliseconds", mayLast
             case isReplying = "replying", isCancelled = "cancelled"
         }
     }

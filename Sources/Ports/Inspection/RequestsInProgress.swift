@@ -20,7 +20,7 @@ struct RequestsInProgress {
     /// The most requests in an answer, of each of two sorts.
     fileprivate static let most = 16
 
-    init(_ requests: RequestLedger?, _ inspector: Inspector, inHand note: MessageInHand.Note?) {
+    init(_ requests: RequestLedger?, _ inspector: Inspector, inHand: MessageInHand.Note?) {
         guard let requests else { return }
         let looks = requests.serving.lanes.map(\.look)
         servingTasks = looks.count { $0.fullLane == nil }
@@ -32,27 +32,24 @@ struct RequestsInProgress {
         }
         var (due, others): ([Known], [Known]) = ([], [])
         var (askers, last): ([PortID: Int], Known?) = ([:], nil)
+        func note(_ request: Known) {
+            if request.mayLast { lastingCount += 1 } else { count += 1 }
+            if request.mayLast || request.isReplying { others.note(request) } else { due.note(request) }
+        }
         requests.forEach { entry, kind in
-            let mayLast = kind?.mayLast ?? false
-            if mayLast { lastingCount += 1 } else { count += 1 }
-            let request = Known(entry: entry, kind: kind)
+            // Its transport tells it.
+            if kind?.placesOf != nil { return }
+            let request = Known.entry(entry, kind)
+            note(request)
             askers[entry.asker, default: 0] += 1
-            if let note, note.isRequest, note.id == entry.subject, entry.since >= last?.entry.since ?? entry.since {
+            if let inHand, inHand.isRequest, inHand.id == entry.subject, entry.since >= last?.since ?? entry.since {
                 last = request
             }
-            if mayLast || entry.isReplying { others.note(request) } else { due.note(request) }
         }
+        for request in requests.serving.entranceRequests { note(.entrance(request)) }
         let now = MonotonicInstant.now
-        func described(_ request: Known) -> PortService.Request {
-            let (entry, kind) = (request.entry, request.kind)
-            let asker = inspector.context.channels.identity(of: entry.asker)
-            return PortService.Request(
-                id: entry.subject, name: kind?.name.bounded, pid: asker.pid ?? 0, program: asker.program,
-                age: entry.since.duration(to: now), mayLast: kind?.mayLast ?? false, isReplying: entry.isReplying,
-                isCancelled: inspector.isCancelled(entry))
-        }
-        oldest = (due + others).map(described)
-        inHand = last.map(described)
+        oldest = (due + others).map { $0.described(now, inspector) }
+        self.inHand = last?.described(now, inspector)
         for (asker, count) in askers {
             counts[inspector.context.channels.identity(of: asker).pid ?? 0, default: 0] += count
         }
@@ -67,16 +64,48 @@ struct RequestsInProgress {
     }
 }
 
-private struct Known {
-    let entry: RequestEntries.Entry
-    let kind: RequestKind?
+/// A request in progress, as the port or another transport knows it.
+private enum Known {
+    case entry(RequestEntries.Entry, RequestKind?)
+    case entrance(EntranceRequest)
+
+    var since: MonotonicInstant {
+        switch self {
+        case .entry(let entry, _): entry.since
+        case .entrance(let request): request.since
+        }
+    }
+
+    var mayLast: Bool {
+        switch self {
+        case .entry(_, let kind): kind?.mayLast ?? false
+        case .entrance(let request): request.mayLast
+        }
+    }
+
+    var isReplying: Bool { if case .entry(let entry, _) = self { entry.isReplying } else { false } }
+
+    func described(_ now: MonotonicInstant, _ inspector: Inspector) -> PortService.Request {
+        switch self {
+        case .entry(let entry, let kind):
+            let asker = inspector.context.channels.identity(of: entry.asker)
+            return PortService.Request(
+                id: entry.subject, name: kind?.name.bounded, pid: asker.pid ?? 0, program: asker.program, origin: nil,
+                age: since.duration(to: now), mayLast: mayLast, isReplying: isReplying,
+                isCancelled: inspector.isCancelled(entry))
+        case .entrance(let request):
+            return PortService.Request(
+                id: request.id, name: request.name.bounded, pid: 0, program: nil, origin: request.origin.bounded,
+                age: since.duration(to: now), mayLast: mayLast, isReplying: false, isCancelled: request.isCancelled)
+        }
+    }
 }
 
 extension [Known] {
     /// Keeps the oldest, in their order.
     fileprivate mutating func note(_ request: Known) {
-        if count == RequestsInProgress.most, let last, last.entry.since <= request.entry.since { return }
-        insert(request, at: firstIndex { $0.entry.since > request.entry.since } ?? endIndex)
+        if count == RequestsInProgress.most, let last, last.since <= request.since { return }
+        insert(request, at: firstIndex { $0.since > request.since } ?? endIndex)
         if count > RequestsInProgress.most { removeLast() }
     }
 }

@@ -44,7 +44,8 @@ final class ServiceObservation: Sendable {
                 port.intake.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
                 loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false,
                 port.iteratingTasks.load(ordering: .relaxed) <= takers.waiters.count(where: { $0 is TaskWaiter }),
-                port.requests?.serving.oneWay.isEmpty != false
+                port.requests?.serving.oneWay.isEmpty != false,
+                port.requests?.serving.entranceRequests.isEmpty != false
             {
                 return report(service(first, first, takers, loops, [:]))
             }

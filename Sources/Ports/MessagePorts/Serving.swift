@@ -147,6 +147,12 @@ extension LocalMessagePort {
         }
     }
 
+    /// Mentions the requests of another transport in answers about this port.
+    /// - Parameter requests: Called on a thread of the library, which it must not block.
+    package func addEntrance(_ requests: @escaping @Sendable () -> [EntranceRequest]) {
+        ledger.serving.addEntrance(requests)
+    }
+
     /// Writes a failure of a handler into the log.
     package func noteFailure(_ error: any Error, of id: UInt32, from asker: @autoclosure () -> String) {
         func text() -> String {

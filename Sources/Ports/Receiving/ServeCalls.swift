@@ -1,6 +1,26 @@
 import RunLoopLocks
 import RunLoops
 
+/// A request that a message port has taken by another transport, and that has no reply yet.
+package struct EntranceRequest: Sendable {
+    /// The sender's number for the subject of the request.
+    package let id: UInt32
+    let name: String
+    /// The place that the request came from, in words.
+    let origin: String
+    package let since: MonotonicInstant
+    /// Whether the request may last as long as its asker likes, as a stream does.
+    let mayLast: Bool
+    let isCancelled: Bool
+
+    package init(
+        id: UInt32, name: String, origin: String, since: MonotonicInstant, mayLast: Bool, isCancelled: Bool
+    ) {
+        (self.id, self.name, self.origin) = (id, name, origin)
+        (self.since, self.mayLast, self.isCancelled) = (since, mayLast, isCancelled)
+    }
+}
+
 /// The calls of `serve` of a port: their lanes, and the messages in their handlers that want no reply. The kinds of the
 /// port's requests lead to the lanes.
 final class ServeCalls: Sendable {
@@ -17,6 +37,7 @@ final class ServeCalls: Sendable {
         var oneWayCount = 0
         /// The lanes of each call.
         var lanes: [RequestLanes] = []
+        var entrances: [@Sendable () -> [EntranceRequest]] = []
     }
 
     private let state = Lock(State())
@@ -44,6 +65,13 @@ final class ServeCalls: Sendable {
     }
 
     func remove(_ lanes: RequestLanes) { state.withLock { $0.lanes.removeAll { $0 === lanes } } }
+
+    /// The requests in progress that have come by other transports.
+    var entranceRequests: [EntranceRequest] { state.withLock { $0.entrances }.flatMap { $0() } }
+
+    func addEntrance(_ requests: @escaping @Sendable () -> [EntranceRequest]) {
+        state.withLock { $0.entrances.append(requests) }
+    }
 
     var oneWay: [OneWay] { state.withLock { Array($0.oneWay.values) } }
 

@@ -11,6 +11,9 @@ package protocol RequestEntrance: AnyObject, Sendable {
 
     /// Takes no more requests, and returns when all that were taken have their outcomes, or at the deadline.
     nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant?) async
+
+    /// The requests that were taken, and have no outcome yet.
+    var requestsInProgress: [EntranceRequest] { get }
 }
 
 /// A request of another machine that the server has a handler for.

@@ -210,7 +210,11 @@ public final class RequestServer: Sendable {
 
     /// Adds a transport by which other machines send requests. Only a later ``run(atMost:streamsAtMost:whenFull:)`` uses
     /// it.
-    package func add(_ entrance: any RequestEntrance) { state.withLock { $0.entrances.append(entrance) } }
+    package func add(_ entrance: any RequestEntrance) {
+        state.withLock { $0.entrances.append(entrance) }
+        // The port may outlive the server.
+        port.addEntrance { [weak entrance] in entrance?.requestsInProgress ?? [] }
+    }
 
     /// - Parameter takesNetwork: Whether the handler takes requests from other machines, too.
     func add<R: NamedRequest>(

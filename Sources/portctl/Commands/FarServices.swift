@@ -14,12 +14,18 @@
                 let requests = service.requests.isEmpty ? [nil] : service.requests.map { Optional($0) }
                 return requests.map { request in
                     let facts = request.map {
-                        [$0.name.escaped, "\($0.count)", "\($0.errorCount)", milliseconds($0.averageTime)]
+                        [
+                            $0.name.escaped, "\($0.count)", "\($0.errorCount)", milliseconds($0.averageTime),
+                            "\($0.inProgress)", $0.oldest.map(readable) ?? "-",
+                        ]
                     }
-                    return [service.name.escaped, service.id.escaped] + (facts ?? ["-", "-", "-", "-"])
+                    return [service.name.escaped, service.id.escaped] + (facts ?? [String](repeating: "-", count: 6))
                 }
             }
-            print(Table(rows: [["NAME", "SERVER", "REQUEST", "TAKEN", "ERRORS", "MS"]] + rows, whole: 2...5))
+            print(
+                Table(
+                    rows: [["NAME", "SERVER", "REQUEST", "TAKEN", "ERRORS", "MS", "RUNNING", "OLDEST"]] + rows,
+                    whole: 2...7))
         }
     }
 
@@ -31,6 +37,8 @@
             let errorCount: Int
             let lastError: String?
             let averageMilliseconds: Duration
+            let inProgress: Int
+            let oldestMilliseconds: Duration?
         }
 
         let name: String
@@ -43,7 +51,7 @@
             requests = service.requests.map {
                 Request(
                     name: $0.name, count: $0.count, errorCount: $0.errorCount, lastError: $0.lastError,
-                    averageMilliseconds: $0.averageTime)
+                    averageMilliseconds: $0.averageTime, inProgress: $0.inProgress, oldestMilliseconds: $0.oldest)
             }
         }
     }

@@ -84,15 +84,19 @@ extension PortReport {
     /// The oldest message in a handler.
     var handling: String? {
         func text(
-            _ name: String?, _ id: UInt32, _ program: String?, _ pid: Int32, _ age: Duration, isOlder: Bool = false
+            _ name: String?, _ id: UInt32, _ program: String?, _ pid: Int32, _ age: Duration, isOlder: Bool = false,
+            origin: String? = nil
         ) -> String {
-            let sender = program.map { "\($0) (pid \(pid))" } ?? (pid > 0 ? "process \(pid)" : "an unknown sender")
+            let sender =
+                origin ?? program.map { "\($0) (pid \(pid))" } ?? (pid > 0 ? "process \(pid)" : "an unknown sender")
             return "\(name ?? "id \(id)") of \(sender), \(isOlder ? "at least " : "")\(readable(age))"
         }
         if let message = service?.handling.first {
             return text(
                 message.name, message.id, message.program, message.pid, message.age, isOlder: message.isOlder)
         }
-        return service?.requests.oldest.first { !$0.mayLast }.map { text($0.name, $0.id, $0.program, $0.pid, $0.age) }
+        return service?.requests.oldest.first { !$0.mayLast }.map {
+            text($0.name, $0.id, $0.program, $0.pid, $0.age, origin: $0.origin)
+        }
     }
 }

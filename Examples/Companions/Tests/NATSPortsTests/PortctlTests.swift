@@ -47,7 +47,7 @@ import TypedPorts
         let lines = try portctl("list", "--nats", nats.url).output.split(separator: "\n").map {
             $0.split(separator: " ").map(String.init)
         }
-        #expect(lines.first == ["NAME", "SERVER", "REQUEST", "TAKEN", "ERRORS", "MS"])
+        #expect(lines.first == ["NAME", "SERVER", "REQUEST", "TAKEN", "ERRORS", "MS", "RUNNING", "OLDEST"])
         #expect(lines.dropFirst().allSatisfy { $0.first == "com.example.far" })
         #expect(lines.dropFirst().map { [$0[2], $0[4]] } == [["Echo", "0"], ["Fail", "1"], ["Numbers", "0"]])
         let json = try portctl("list", "--nats", nats.url, "--json").output
@@ -62,6 +62,50 @@ import TypedPorts
         await server.finish(before: .now + .seconds(10))
         try await running.value
         #expect(try portctl("request", "com.example.far", "x", "--nats", nats.url).status == 2)
+    }
+
+    /// Has no outcome until it is given up.
+    struct Endless: PortRequest, NetworkRequest { typealias Reply = EmptyReply }
+
+    @Test func `info shows the requests and streams from NATS among those in progress`() async throws {
+        let nats = try NATSServer()
+        let connection = try await NATSConnection(nats.url)
+        let name = "com.example.both-\(UUID().uuidString.prefix(8))"
+        let server = try RequestServer(name: name)
+        try server.serve(on: connection)
+        server.handleFarRequests(as: "one")
+        server.handle(Endless.self) { _ in
+            try await Task.sleep(for: .seconds(600))
+            return EmptyReply()
+        }
+        let running = Task { try await server.run() }
+        let client = try RequestClient(name, on: connection)
+        #expect(await waitUntil { (try? await client.request(Echo("x"))) != nil })
+        let asking = Task { try await client.request(Endless(), timeout: .seconds(300)) }
+        let reading = Task { for try await _ in client.stream(Numbers(count: 1000, pause: .seconds(1))) {} }
+
+        func requests() throws -> [[String: Any]] {
+            let info = try JSONSerialization.jsonObject(with: Data(portctl("info", name, "--json").output.utf8))
+            let service = (info as? [String: Any])?["service"] as? [String: Any]
+            return (service?["requests"] as? [String: Any])?["oldest"] as? [[String: Any]] ?? []
+        }
+        #expect(await waitUntil { (try? requests().count) == 2 })
+        let seen = try requests()
+        #expect(seen.map { $0["type"] as? String } == ["PortctlTests.Endless", "Numbers"])
+        #expect(seen.map { $0["mayLast"] as? Bool } == [false, true])
+        #expect(seen.allSatisfy { $0["origin"] as? String == "another machine by \(nats.url)" })
+        #expect(seen.allSatisfy { ($0["milliseconds"] as? Double).map { $0 > 0 && $0 < 120_000 } == true })
+        #expect(try portctl("info", name).output.contains("Endless of another machine by \(nats.url), taken"))
+        let lines = try portctl("list", "--nats", nats.url).output.split(separator: "\n").map {
+            $0.split(separator: " ").map(String.init)
+        }
+        #expect(lines.dropFirst().map { $0[6] } == ["0", "0", "1", "1"])
+        #expect(lines.dropFirst().map { $0[7] == "-" } == [true, true, false, false])
+        asking.cancel()
+        reading.cancel()
+        #expect(await waitUntil { (try? requests().isEmpty) == true })
+        #expect(await server.finish(before: .now + .seconds(60)))
+        try await running.value
     }
 
     @Test func `what cannot be reached, or would be open to all, is said`() throws {
