@@ -24,7 +24,9 @@ Begin
 
 Install
   make install       portctl and the CFMessagePort functions for C,
-                     in /usr/local, or in PREFIX=<folder>
+                     in /usr/local, or in PREFIX=<folder>; with NATS=1,
+                     portctl also looks at servers on NATS, as it does by
+                     itself where libnats is installed
 
 Change something
   make format        lay out the source text
@@ -156,9 +158,13 @@ migrate:
 
 install: install-portctl install-library
 
-# With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq.
+# With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq. It knows NATS, and needs libnats,
+# where libnats is installed. NATS=1 installs libnats, and NATS= builds a portctl without it.
+NATS ?= $(shell pkg-config --exists libnats 2>/dev/null && echo 1)
+WITH_NATS = --traits Ports,CommandLine,NATS
 install-portctl: dependencies
-	@$(BUILD) -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s \
+	@if [ -n "$(NATS)" ]; then $(call REQUIRE,libnats,libnats-dev); fi
+	@$(BUILD) -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s $(if $(NATS),$(WITH_NATS)) \
 		--product portctl
 	@bin=$$($(SWIFT) build -c release --scratch-path .build/install --show-bin-path)/portctl; \
 	to="$(DESTDIR)$(PREFIX)"; share="$$to/share"; set -e; \

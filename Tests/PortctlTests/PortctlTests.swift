@@ -326,7 +326,7 @@ import Testing
             let words = command.split(separator: " ").map(String.init) + ["--nats", "nats://127.0.0.1:4222"]
             let outcome = registry.start(words).outcome
             #expect(outcome.status == 64)
-            #expect(outcome.errors.contains("build it with --traits Ports,CommandLine,NATS"))
+            #expect(outcome.errors.contains("make install NATS=1"))
         }
     }
 

@@ -23,6 +23,20 @@ struct ManifestTests {
         #expect(newest?.1 == version)
     }
 
+    @Test(arguments: ["1", ""])
+    func `make installs a portctl with or without NATS`(wish: String) throws {
+        let make = Process()
+        make.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        make.arguments = ["make", "--dry-run", "-C", Repository.root.path, "install-portctl", "NATS=\(wish)"]
+        let output = Pipe()
+        make.standardOutput = output
+        try make.run()
+        let commands = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        make.waitUntilExit()
+        #expect(commands.contains("--product portctl"))
+        #expect(commands.contains("--traits Ports,CommandLine,NATS") == (wish == "1"))
+    }
+
     @Test func `the Swift Package Index builds the documentation that make builds`() throws {
         let listed = try Repository.text(".spi.yml").matches(of: /(?m)^ {8}- (\w+)$/).map { $0.1 }
         let documented = try #require(Repository.text("Makefile").firstMatch(of: /(?m)^DOCUMENTED = (.*)$/)).1

@@ -20,7 +20,11 @@ struct NATSOption: ParsableArguments {
     func validate() throws {
         #if !NATS
             if url != nil {
-                throw ValidationError("This portctl knows no NATS: build it with --traits Ports,CommandLine,NATS.")
+                throw ValidationError(
+                    """
+                    This portctl knows no NATS: install one with `make install NATS=1`, or build it with --traits \
+                    Ports,CommandLine,NATS.
+                    """)
             }
         #endif
         if url == nil, authoritiesFile != nil || credentialsFile != nil {
