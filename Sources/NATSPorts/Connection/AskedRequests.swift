@@ -49,6 +49,9 @@
             let since: ContinuousClock.Instant
             var lastHeard: ContinuousClock.Instant
 
+            /// Whether the request was published to the subject, and no server is known to have it.
+            func isWaiting(at subject: Substring) -> Bool { holder == nil && control == "\(subject).$ports" }
+
             /// Where to tell the server something.
             var subject: String { holder ?? control }
         }
@@ -146,6 +149,20 @@
             guard let asked else { return }
             if case .begun(let holder) = answer { setHolder(holder, of: number) }
             if asked.receive(answer) { end(number) }
+        }
+
+        /// Ends the requests that the server of NATS does not let through, because it says nothing to their inboxes.
+        /// - Parameter failure: The words of the server.
+        func noteFailure(_ failure: String) {
+            let parts = failure.split(separator: "\"", omittingEmptySubsequences: false)
+            guard parts.count > 1, parts[0].lowercased() == "permissions violation for publish to " else { return }
+            let subject = parts[1]
+            let denied = state.withLock { state in
+                state.entries.filter { $0.value.isWaiting(at: subject) }
+            }
+            let failure = RequestFailure(
+                fault: "the user of NATS may not publish to \(subject): add it to the user's permissions")
+            for (number, entry) in denied where entry.asked.receive(.failed(failure)) { end(number) }
         }
 
         private func noteHeld(_ request: Answer.HeldRequest, by holder: String) {

@@ -76,14 +76,16 @@
                 }
                 url = servers.map(\.text).joined(separator: ",")
                 let (url, news) = (url, ConnectionNews(url))
-                self.news = news
+                let asked = AskedRequests(prefix: "\(options.inboxPrefix).\(randomName()).")
+                (self.news, self.asked) = (news, asked)
                 handle = try NATSHandle(
                     servers, options, isProtected: isProtected,
                     .init(
                         isConnected: { news.set(isConnected: $0) }, isClosed: { news.close() },
-                        failed: { news.note($0) }))
-                let asked = AskedRequests(prefix: "\(options.inboxPrefix).\(randomName()).")
-                self.asked = asked
+                        failed: {
+                            news.note($0)
+                            asked.noteFailure($0)
+                        }))
                 inbox = try handle.subscribe("\(asked.prefix)*", url: url) { asked.receive($0) }
             }
         }

@@ -52,9 +52,12 @@
             var connection: OpaquePointer?
             if status == NATS_OK { status = natsConnection_Connect(&connection, made) }
             guard status == NATS_OK, let connection else {
-                let reason = String(cString: nats_GetLastError(nil) ?? natsStatus_GetText(status))
+                let reason = Self.reason(status)
                 box.release()
-                throw .cannotConnect(url: text, reason: reason)
+                if status == NATS_CONNECTION_AUTH_FAILED {
+                    throw .refused(url: text, identity: options.identity(urls), reason: reason)
+                }
+                throw .cannotConnect(url: text, reason: reason + Self.remedy(status, reason, options))
             }
             self.connection = connection
         }
@@ -115,7 +118,7 @@
                         made,
                         { _, _, status, closure in
                             guard let closure else { return }
-                            let text = String(cString: natsStatus_GetText(status))
+                            let text = NATSHandle.reason(status)
                             Unmanaged<Box<Events>>.fromOpaque(closure).takeUnretainedValue().value.failed(text)
                         }, closure)
                 },
@@ -154,6 +157,27 @@
                 if status != NATS_OK { return status }
             }
             return NATS_OK
+        }
+
+        /// The last error of this thread, in the words of libnats without the place in its source.
+        private static func reason(_ status: natsStatus) -> String {
+            let text = String(cString: nats_GetLastError(nil) ?? natsStatus_GetText(status))
+            return text.hasPrefix("(")
+                ? text.firstRange(of: "): ").map { String(text[$0.upperBound...]) } ?? text : text
+        }
+
+        /// The remedy for a connection that cannot be made; empty when the reason says it.
+        private static func remedy(_ status: natsStatus, _ reason: String, _ options: NATSOptions) -> String {
+            switch status {
+            case NATS_NO_SERVER: ": start a server there, or correct the URL"
+            case NATS_SSL_ERROR where reason.contains("handshake"):
+                ": the server's certificate has to be from an authority of TLS.authoritiesFile, and to name the URL's host"
+            case NATS_PROTOCOL_ERROR where reason.contains("got ''") && options.tls?.certificateFile == nil:
+                ": the server has ended the connection; if it asks for a certificate, name one in TLS.certificateFile"
+            case NATS_SECURE_CONNECTION_REQUIRED: ": write tls:// in the URL"
+            case NATS_SECURE_CONNECTION_WANTED: ": the server has no TLS, so write nats:// in the URL"
+            default: ""
+            }
         }
 
         private static func withStrings<Result>(
@@ -300,6 +324,19 @@
 
             /// Takes no further messages, and handles those that have come.
             func drain() { natsSubscription_Drain(subscription) }
+        }
+    }
+
+    extension NATSOptions {
+        /// The program's identity in an error, without secrets.
+        fileprivate func identity(_ urls: [ServerURL]) -> String {
+            switch authentication {
+            case .user(let name, _)?: "the user “\(name)”"
+            case .token?: "the token"
+            case .nkey(let key, _)?: "the nkey \(key)"
+            case .credentials(let file)?: "the credentials of \(file)"
+            case nil: urls.lazy.compactMap(\.identity).first ?? "a program that does not say who it is"
+            }
         }
     }
 

@@ -58,8 +58,11 @@ public enum NATSError: Error, Hashable, Sendable, CustomStringConvertible {
     case badName(String)
     /// The server is on another machine, and the connection has no encryption or no authentication.
     case unprotected(url: String)
-    /// No server could be reached, or it refused the program.
+    /// No server could be reached, or a file of the options cannot be used.
     case cannotConnect(url: String, reason: String)
+    /// The server does not let the program in: the user, the token, the key or the credentials are not those that it knows, or
+    /// have expired.
+    case refused(url: String, identity: String, reason: String)
     /// The connection was closed by the program, or by NATS for good.
     case closed(url: String)
 
@@ -73,6 +76,7 @@ public enum NATSError: Error, Hashable, Sendable, CustomStringConvertible {
             "\(url) is on another machine, where anybody may read and send requests: use TLS and authentication, or set "
                 + "allowsUnprotected"
         case .cannotConnect(let url, let reason): "cannot connect to \(url): \(reason)"
+        case .refused(let url, let identity, let reason): "\(url) refuses \(identity): \(reason)"
         case .closed(let url): "the connection to \(url) is closed: make another"
         }
     }

@@ -40,6 +40,13 @@
 
         var hasUser: Bool { user != nil }
 
+        /// The user in an error, without the password; nil without a user.
+        var identity: String? {
+            user.map { user in
+                user.firstIndex(of: ":").map { "the user “\(user[..<$0])”" } ?? "the token of the URL"
+            }
+        }
+
         /// The URL without the user and the password.
         var text: String { "\(isTLS ? "tls" : "nats")://\(host):\(port)" }
 

@@ -180,25 +180,33 @@ final class Shared<Value: Sendable>: Sendable {
     }
 }
 
+/// - Returns: The output.
+@discardableResult
+func openssl(_ arguments: [String]) throws -> Data {
+    let process = Process()
+    process.executableURL = try program("openssl")
+    process.arguments = arguments
+    process.standardError = FileHandle.nullDevice
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    let data = output.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    if process.terminationStatus != 0 { throw NATSServerFailure(text: "openssl \(arguments) has failed") }
+    return data
+}
+
 /// Makes an authority, and a certificate of it for a host.
 func makeCertificates(_ folder: String, host: String) throws {
-    func openssl(_ arguments: String) throws {
-        let process = Process()
-        process.executableURL = try program("openssl")
-        process.arguments = arguments.split(separator: " ").map {
-            $0.replacingOccurrences(of: "FOLDER", with: folder)
-        }
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        if process.terminationStatus != 0 { throw NATSServerFailure(text: "openssl \(arguments) has failed") }
+    func run(_ arguments: String) throws {
+        try openssl(arguments.split(separator: " ").map { $0.replacingOccurrences(of: "FOLDER", with: folder) })
     }
     let key = "-newkey rsa:2048 -nodes"
-    try openssl("req -x509 \(key) -keyout FOLDER/ca.key -out FOLDER/ca.pem -subj /CN=Authority -days 2")
-    try openssl("req \(key) -keyout FOLDER/key.pem -out FOLDER/request -subj /CN=\(host)")
+    try run("req -x509 \(key) -keyout FOLDER/ca.key -out FOLDER/ca.pem -subj /CN=Authority -days 2")
+    try run("req \(key) -keyout FOLDER/key.pem -out FOLDER/request -subj /CN=\(host)")
     let name = host.first?.isNumber == true ? "IP:\(host)" : "DNS:\(host)"
     try "subjectAltName=\(name)\n".write(toFile: folder + "/names", atomically: true, encoding: .utf8)
-    try openssl(
+    try run(
         "x509 -req -in FOLDER/request -CA FOLDER/ca.pem -CAkey FOLDER/ca.key -CAcreateserial -out FOLDER/cert.pem "
             + "-extfile FOLDER/names -days 2")
 }
