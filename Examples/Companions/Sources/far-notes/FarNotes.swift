@@ -12,13 +12,29 @@ struct AllNotes: PortRequest, NetworkRequest {
     typealias Reply = [String]
 }
 
+struct NewNotes: PortStreamRequest, NetworkRequest {
+    typealias Element = String
+}
+
 actor Notebook {
     private(set) var notes: [String] = []
+    private var readers: [AsyncStream<String>.Continuation] = []
 
     func add(_ text: String) throws -> Int {
         if text.isEmpty { throw Add.Failure.noteIsEmpty }
         notes.append(text)
+        for reader in readers { reader.yield(text) }
         return notes.count
+    }
+
+    func newNotes() -> AsyncStream<String> {
+        let (stream, reader) = AsyncStream.makeStream(of: String.self, bufferingPolicy: .bufferingNewest(100))
+        readers.append(reader)
+        return stream
+    }
+
+    func close() {
+        for reader in readers { reader.finish() }
     }
 }
 
@@ -55,8 +71,10 @@ struct FarNotes {
         let server = try RequestServer(name: name, on: nats)
         server.handle(Add.self) { request in try await notebook.add(request.text) }
         server.handle(AllNotes.self) { _ in await notebook.notes }
+        server.handle(NewNotes.self) { _ in await notebook.newNotes() }
         async let serving: Void = server.run()
         _ = try await signals.wait()
+        await notebook.close()
         await server.finish(before: .now + .seconds(5))
         try await serving
         nats.close()
@@ -65,7 +83,12 @@ struct FarNotes {
 
     private static func ask(_ nats: NATSConnection, _ words: [String]) async throws {
         let notes = try RequestClient(name, on: nats)
-        if words.isEmpty {
+        if words == ["--follow"] {
+            for try await note in notes.stream(NewNotes()) {
+                print("new: \(note)")
+                fflush(nil)
+            }
+        } else if words.isEmpty {
             for note in try await notes.request(AllNotes()) { print(note) }
         } else {
             print("note \(try await notes.request(Add(text: words.joined(separator: " "))))")
