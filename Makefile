@@ -39,7 +39,7 @@ Change something
 
 Take your time
   make bench         measure beside libzmq, sockets and others: 3 minutes
-  make bench-all     the same beside sd-bus, libqb and grpc-swift
+  make bench-all     the same beside sd-bus, libqb, grpc-swift and NATS
   make bench-check   count the instructions of a message with valgrind
   make simulate      play whole machines, each with faults of its own:
                      SEEDS="<first> <last>", a thousand by default

@@ -64,6 +64,11 @@ struct Contest {
 extension Contest {
     /// One quantity.
     init(_ unit: Unit, ours: @escaping () throws -> Double, _ rivals: Contestant...) {
+        self.init(unit, ours: ours, rivals: rivals)
+    }
+
+    /// One quantity.
+    init(_ unit: Unit, ours: @escaping () throws -> Double, rivals: [Contestant]) {
         self.init(
             quantities: [Quantity(unit)], contestants: [Contestant("ours", measure: ours)] + rivals)
     }

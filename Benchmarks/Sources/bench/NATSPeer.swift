@@ -21,7 +21,7 @@
             var count: Int
         }
 
-        private static let point = Point(id: 7, name: "a port", value: 2.5)
+        static let point = Point(id: 7, name: "a port", value: 2.5)
         private static let (name, raw, flood) = ("bench.typed", "bench.raw", "bench.flood")
 
         private static func pointBytes() throws -> [UInt8] {
@@ -115,7 +115,7 @@
             }
         }
 
-        private static func wait<Value: Sendable>(
+        static func wait<Value: Sendable>(
             _ body: @escaping @Sendable () async throws -> Value
         ) throws -> Value {
             let isOver = DispatchSemaphore(value: 0)
@@ -130,8 +130,8 @@
             return try result.get()
         }
 
-        private static let trips = 2000
-        private static let elements = 200_000
+        static let trips = 2000
+        static let elements = 200_000
 
         private func typedTrip() throws -> Double {
             let begin = ContinuousClock.now
@@ -188,18 +188,21 @@
 
         static var rows: [Row] {
             let peer = Shared { try NATSPeer() }
+            let rivals = GRPCRivals()
             return [
                 Row(part: "two processes", work: "typed request and reply through NATS") {
                     let peer = try peer.value
                     return Contest(
                         .microseconds, ours: { try peer.typedTrip() },
-                        Contestant("libnats, bytes without types", .atMost(1.3)) { try peer.rawTrip() })
+                        rivals: [Contestant("libnats, bytes without types", .atMost(1.3)) { try peer.rawTrip() }]
+                            + rivals.trip)
                 },
                 Row(part: "two processes", work: "typed stream through NATS, one way") {
                     let peer = try peer.value
                     return Contest(
                         .messagesASecond, ours: { try peer.stream() },
-                        Contestant("libnats, a message each", .atLeast(0.5)) { try peer.rawFlood() })
+                        rivals: [Contestant("libnats, a message each", .atLeast(0.5)) { try peer.rawFlood() }]
+                            + rivals.stream)
                 },
             ]
         }

@@ -54,6 +54,9 @@ final class Child: Sendable {
         #if NATS_PEER
             if words[0] == NATSPeer.role, words.count == 2 { try NATSPeer.serve(words[1]) }
         #endif
+        #if GRPC && NATS_PEER
+            if words[0] == GRPCTypedPeer.role, words.count == 2 { try GRPCTypedPeer.serve(words[1]) }
+        #endif
         switch (words[0], words.count) {
         case (PortPeer<OurThread>.role, 2):
             try PortPeer<OurThread>.serve(pollingTime: .microseconds(Int(words[1]) ?? 0))
