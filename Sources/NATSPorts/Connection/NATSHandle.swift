@@ -162,13 +162,16 @@
         /// The last error of this thread, in the words of libnats without the place in its source.
         private static func reason(_ status: natsStatus) -> String {
             let text = String(cString: nats_GetLastError(nil) ?? natsStatus_GetText(status))
-            return text.hasPrefix("(")
-                ? text.firstRange(of: "): ").map { String(text[$0.upperBound...]) } ?? text : text
+            let start = text.hasPrefix("(") ? text.firstRange(of: "): ")?.upperBound : nil
+            let words = text[(start ?? text.startIndex)...]
+            // OpenSSL had nothing to add.
+            return String(words.hasSuffix(": (null)") ? words.dropLast(8) : words)
         }
 
         /// The remedy for a connection that cannot be made; empty when the reason says it.
         private static func remedy(_ status: natsStatus, _ reason: String, _ options: NATSOptions) -> String {
             switch status {
+            case NATS_INVALID_ARG: ": is the name of a file in the options empty?"
             case NATS_NO_SERVER: ": start a server there, or correct the URL"
             case NATS_SSL_ERROR where reason.contains("handshake"):
                 ": the server's certificate has to be from an authority of TLS.authoritiesFile, and to name the URL's host"

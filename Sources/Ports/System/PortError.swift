@@ -146,7 +146,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
         case .nameNotFound(let name, let directory):
-            "nobody has registered the name \(name.quoted) in \(directory): is its server running, with the same directory?"
+            directory.contains("://")
+                ? "nobody serves the name \(name.quoted) on \(directory): is a server running, with a connection to it?"
+                : "nobody has registered the name \(name.quoted) in \(directory): is its server running, with the same "
+                    + "directory?"
         case .nameInUse(let name, let port):
             "the name \(name.quoted) belongs to "
                 + (port.pid == getpid() ? "this process: invalidate its port" : "\(port.ownerText): end that process")

@@ -43,7 +43,7 @@ import Testing
             tls { cert_file: "FOLDER/cert.pem", key_file: "FOLDER/key.pem" }
             """
         ) { try makeCertificates($0, host: "localhost") }
-        #expect(try output([], nats).contains("nobody has registered the name"))
+        #expect(try output([], nats).contains("nobody serves the name"))
         let (daemon, _) = try start(["--serve"], nats)
         #expect(await waitUntil { (try? output([], nats)) == "" })
         let (follower, followed) = try start(["--follow"], nats)

@@ -151,6 +151,7 @@ import TypedPorts
         await expectFailure("nats://localhost:\(right.port)", NATSOptions(), naming: "TLS.authoritiesFile")
         let missing = NATSOptions(tls: .init(authoritiesFile: right.path(of: "missing.pem")))
         await expectFailure(url, missing, naming: right.path(of: "missing.pem"))
+        await expectFailure(url, NATSOptions(tls: .init(authoritiesFile: "")), naming: "empty")
         let wrong = try NATSServer(tls) { try makeCertificates($0, host: "example.com") }
         let fooled = NATSOptions(tls: .init(authoritiesFile: wrong.path(of: "ca.pem")))
         await expectFailure("tls://localhost:\(wrong.port)", fooled, naming: "name the URL's host")
