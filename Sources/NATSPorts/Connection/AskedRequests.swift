@@ -69,7 +69,7 @@
         private let prefixLength: Int
         private let state = Lock(State())
         /// Not a task: a program whose tasks block all threads of theirs still waits for its requests.
-        private let renewals: DispatchQueue
+        private let renewals = DispatchQueue(label: "NATS renewals")
         /// One timer for all deadlines. It is set when a deadline comes before all others, which is seldom, because most
         /// requests have the same timeout.
         // Sound: Dispatch locks its sources, and the reference never changes.
@@ -77,8 +77,8 @@
 
         init(prefix: String) {
             (self.prefix, prefixLength) = (prefix, prefix.utf8.count)
-            renewals = DispatchQueue(label: "NATS renewals")
-            deadlines = DispatchSource.makeTimerSource(queue: renewals)
+            // Not the queue of the renewals, which wait while the connection takes no more bytes.
+            deadlines = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "NATS deadlines"))
             deadlines.setEventHandler { [weak self] in self?.checkDeadlines() }
             deadlines.activate()
         }
