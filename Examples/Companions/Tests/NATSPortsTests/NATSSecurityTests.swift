@@ -37,6 +37,9 @@ import TypedPorts
         #expect(throws: NATSError.badName(name)) { try RequestServer(name: name, on: connection) }
     }
 
+    /// Lasts longer than either side waits for news of the other.
+    private struct Long: PortRequest, NetworkRequest { typealias Reply = EmptyReply }
+
     /// Sends a request and a stream through a connection with these options.
     private func use(_ url: String, _ options: NATSOptions) async throws {
         let connection = try await NATSConnection(url, options: options)
@@ -182,9 +185,9 @@ import TypedPorts
             """
             authorization { users: [
               { user: server, password: secret, permissions: {
-                  publish: ["mine.>"], subscribe: ["far", "far.$ports.>", "$SRV.>", "theirs.>"] } }
+                  publish: ["mine.>"], subscribe: ["far", "far.$ports", "far.$ports.>", "$SRV.>", "theirs.>"] } }
               { user: client, password: secret, permissions: {
-                  publish: ["far", "far.$ports.>"], subscribe: ["mine.>"] } }
+                  publish: ["far", "far.$ports", "far.$ports.>"], subscribe: ["mine.>"] } }
               { user: stranger, password: secret, permissions: { publish: ["theirs.>"], subscribe: ["theirs.>"] } }
             ] }
             """)
@@ -195,9 +198,14 @@ import TypedPorts
         }
         let server = try RequestServer(name: "far", on: try await connection("server", "theirs"))
         server.handleFarRequests(as: "one")
+        server.handle(Long.self) { _ in
+            try await Task.sleep(for: .seconds(6))
+            return EmptyReply()
+        }
         let running = Task { try await server.run() }
         let client = try RequestClient("far", on: try await connection("client", "mine"))
         #expect(await waitUntil { (try? await client.request(Echo(""))) != nil })
+        _ = try await client.request(Long(), timeout: .seconds(60))
         var count = 0
         for try await _ in client.stream(Numbers(count: 3000)) { count += 1 }
         #expect(count == 3000)
