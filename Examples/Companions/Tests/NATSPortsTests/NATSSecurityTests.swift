@@ -55,37 +55,40 @@ import TypedPorts
         try await running.value
     }
 
+    /// The error of an attempt to connect, which has to fail.
+    private func failure(_ url: String, _ options: NATSOptions, at place: SourceLocation) async -> NATSError? {
+        do {
+            _ = try await NATSConnection(url, options: options)
+            Issue.record("connected", sourceLocation: place)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
     /// The server has to refuse the options, and the error has to name the text.
     private func expectRefusal(
         _ url: String, _ options: NATSOptions, naming text: String, at place: SourceLocation = #_sourceLocation
     ) async {
-        do {
-            _ = try await NATSConnection(url, options: options)
-            Issue.record("connected", sourceLocation: place)
-        } catch {
-            guard case .refused = error else {
-                Issue.record("\(error)", sourceLocation: place)
-                return
-            }
-            let sentence = "\(error)"
-            #expect(sentence.contains("refuses \(text): ") && !sentence.contains("secret"), sourceLocation: place)
+        guard let error = await failure(url, options, at: place) else { return }
+        guard case .refused = error else {
+            Issue.record("\(error)", sourceLocation: place)
+            return
         }
+        let sentence = "\(error)"
+        #expect(sentence.contains("refuses \(text): ") && !sentence.contains("secret"), sourceLocation: place)
     }
 
     /// The attempt has to fail before the server decides, and the error has to name the text.
     private func expectFailure(
         _ url: String, _ options: NATSOptions, naming text: String, at place: SourceLocation = #_sourceLocation
     ) async {
-        do {
-            _ = try await NATSConnection(url, options: options)
-            Issue.record("connected", sourceLocation: place)
-        } catch {
-            guard case .cannotConnect = error else {
-                Issue.record("\(error)", sourceLocation: place)
-                return
-            }
-            #expect("\(error)".contains(text), sourceLocation: place)
+        guard let error = await failure(url, options, at: place) else { return }
+        guard case .cannotConnect = error else {
+            Issue.record("\(error)", sourceLocation: place)
+            return
         }
+        #expect("\(error)".contains(text), sourceLocation: place)
     }
 
     @Test func `a user and a password let in, by options or the URL`() async throws {
