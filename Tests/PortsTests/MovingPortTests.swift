@@ -75,6 +75,32 @@ import Testing
         }
     }
 
+    /// A message inside a runtime has another form than one to another process. The first move converts it here, which
+    /// takes longer than the second move.
+    @Test(arguments: [0, 1])
+    func `a message that waits follows a port that moves on at once`(_ sendingHome: Int) throws {
+        let runtimes = [runtime(), runtime()]
+        let port = try MachPort(queueLimit: 1, nameServer: runtimes[0].nameServer)
+        let sender = sendingHome == 0 ? port.sendRight : try right(to: port, in: runtimes[1])
+        try sender.send(MachPort.Message(id: 1), before: .patience)
+        let channel = sender.channel
+        let error = Shared<PortError?>(nil)
+        let thread = try RunLoopThread { _ in
+            let components = [MachPort.Message.Component](repeating: .bytes([7]), count: 20_000)
+            do throws(PortError) {
+                try sender.send(MachPort.Message(id: 2, components), before: .now + .seconds(20))
+            } catch let sendError {
+                error.withLock { $0 = sendError }
+            }
+        }
+        #expect(waitUntil { channel.state.withLock { !$0.queue.waiters.isEmpty } })
+        let back = try move(move(port, to: runtimes[1]), to: runtimes[0])
+        #expect(try ids(back, 2) == [1, 2])
+        thread.stop()
+        thread.join()
+        #expect(error.withLock { $0 } == nil)
+    }
+
     /// Lets a port go slowly.
     private final class SlowLoan: PortLoan {
         let isClaimed = Latch()

@@ -49,9 +49,9 @@ final class Adoption: Sendable {
 
     nonisolated(nonsending) func beginAsync() async throws {
         watchOffer()
-        let message = try MessageEncoding.outgoing(
-            MachPort.Message(.claim, replyPort: parts.sendRight), to: offer.channel)
-        try await offer.channel.send(message, before: deadline)
+        let channel = offer.channel
+        let claim = MachPort.Message(.claim, replyPort: parts.sendRight)
+        try await channel.send(MessageEncoding.outgoing(claim, to: channel), before: deadline)
     }
 
     private func watchOffer() {

@@ -35,8 +35,9 @@ extension MachPort.Message {
 
     /// Sends the message now, or when there is room, without waiting.
     func post(to right: MachPort.SendRight) {
-        guard let outgoing = try? MessageEncoding.outgoing(self, to: right.channel) else { return }
-        try? right.channel.post(outgoing, before: .now + .seconds(10)) { _ in }
+        let channel = right.channel
+        guard let outgoing = try? MessageEncoding.outgoing(self, to: channel) else { return }
+        try? channel.post(outgoing, before: .now + .seconds(10)) { _ in }
     }
 
     var step: MovingStep? { MovingStep(rawValue: id) }

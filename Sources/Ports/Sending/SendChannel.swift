@@ -92,8 +92,10 @@ final class SendChannel: Sendable {
     func send(_ message: inout OutgoingMessage, before deadline: MonotonicInstant) throws(PortError) {
         if try sendAtOnce(&message, before: deadline) { return }
         if !hasMoved.load(ordering: .acquiring), try waitToSend(&message, before: deadline) { return }
-        try message.readdress(to: latest)
-        try latest.send(&message, before: deadline)
+        // Read once: the port may move again meanwhile, and the message has the form for one channel.
+        let next = latest
+        try message.readdress(to: next)
+        try next.send(&message, before: deadline)
     }
 
     /// - Returns: False when the port has moved.
@@ -283,12 +285,14 @@ final class SendChannel: Sendable {
         switch consume message {
         case .local(let local, let descriptors):
             message = .local(local, descriptors)
+            assert(isLocal, "the message has the form for a port of this runtime")
             let outcome = localQueue?.push(local)
             if outcome == .opened { ring(&state) }
             let isSent = outcome == .queued || outcome == .opened
             if isSent { descriptors?.noteSent() }
             return isSent
         case .frame(var outgoing):
+            assert(!isLocal, "the message has the form for a port of another process")
             let isSent = send(&outgoing, &state)
             message = .frame(outgoing)
             return try isSent.get()
