@@ -47,6 +47,7 @@ let package = Package(
             name: "instructions",
             dependencies: [
                 .product(name: "Ports", package: "swift-ports"), .product(name: "RunLoops", package: "swift-ports"),
+                .product(name: "TypedPorts", package: "swift-ports"),
             ]),
         .executableTarget(
             name: "bench",

@@ -196,7 +196,7 @@ import TypedPortsTestHelper
     func `a stream whose server has ended, and has no successor, names what is missing`() async throws {
         let (server, client, runtimes) = try stand(areTwo: true)
         let running = Task { try await server.run() }
-        guard case .named(let named) = client.target else { throw PortError.isInvalid(port: server.port.identity) }
+        let named = try #require(client.target as? NamedMessagePort)
         let port = try await named.port(before: .patience)
         #expect(port.isValid)
         server.port.invalidate()

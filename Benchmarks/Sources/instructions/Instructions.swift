@@ -1,6 +1,7 @@
 import Glibc
 import Ports
 import RunLoops
+import TypedPorts
 
 /// Does a work so many times, for `check-instructions` to count what one time costs. One thread does it all, so that
 /// the count is the same each time.
@@ -68,9 +69,28 @@ struct Instructions {
                 }
             }
             withExtendedLifetime(other) {}
+        case "typed":
+            // A request and its reply, with a handler that the waiting thread's loop calls.
+            let coder = CBORCoder()
+            let server = try LocalMessagePort(name: nil) { _, data in
+                let message = MachPort.Message(id: 0, [.bytes(data ?? [])])
+                let request = try? coder.decode(Point.self, from: message)
+                guard case .bytes(let reply)? = try? coder.message(request).components.first else { return nil }
+                return reply
+            }
+            try server.schedule(in: loop)
+            let client = RequestClient(server.sendRight)
+            for _ in 0..<count { _ = try client.request(Point(), replyMode: .default) }
         default:
             fail("there is no work \(work)")
         }
+    }
+
+    private struct Point: PortRequest {
+        typealias Reply = Point
+        var id: Int32 = 7
+        var name = "a port"
+        var value = 2.5
     }
 
     nonisolated(unsafe) private static var handled = 0

@@ -2,16 +2,15 @@ import Ports
 
 /// A request of a client until its reply.
 struct AskedRequest<R: PortRequest> {
-    let message: MachPort.Message
+    let request: TargetRequest
     private let client: RequestClient
-    let observer: (any AskedRequestObserver)?
 
     init(_ request: R, of client: RequestClient) throws {
         self.client = client
         let known = R.known
-        observer = client.observer(of: known)
+        let observer = client.observer(of: known)
         do {
-            message = try client.message(known.id, request, observer)
+            self.request = try client.targetRequest(request, known.id, observer)
         } catch {
             observer?.end(.failure(error))
             throw error
@@ -20,29 +19,29 @@ struct AskedRequest<R: PortRequest> {
 
     func value(of reply: MachPort.Message) throws -> R.Reply {
         let value = try client.coder.decode(R.Reply.self, from: reply)
-        observer?.end(.success(reply))
+        request.observer?.end(.success(reply))
         return value
     }
 
     /// The error that the request throws in place of this one.
     func failure(_ error: any Error) -> any Error {
         let failure = client.failure(of: R.self, error)
-        observer?.end(.failure(failure))
+        request.observer?.end(.failure(failure))
         return failure
     }
 }
 
 extension RequestClient {
     func observer(of request: KnownRequest) -> (any AskedRequestObserver)? {
-        observers.asking(request, of: target.name)
+        observers.asking(request, of: target.serverName)
     }
 
-    /// The message of a request, with its observer's context behind the attachments.
-    func message(
-        _ id: UInt32, _ request: some NamedRequest, _ observer: (any AskedRequestObserver)?
-    ) throws -> MachPort.Message {
+    /// The request with its observer's context behind the attachments.
+    func targetRequest<R: NamedRequest>(
+        _ request: R, _ id: UInt32, _ observer: (any AskedRequestObserver)?
+    ) throws -> TargetRequest {
         var message = try coder.message(id: id, request)
         if let context = observer?.context { message.components.append(.bytes(context)) }
-        return message
+        return TargetRequest(message: message, type: R.self, observer: observer)
     }
 }

@@ -3,7 +3,7 @@ import RunLoopLocks
 import RunLoops
 
 /// The servers of a name: on other machines, and perhaps first on this one.
-final class NetworkTarget: Sendable {
+final class NetworkTarget: RequestTarget {
     let route: any RequestRoute
     /// Where the name is looked up first.
     private let nameServer: PortNameServer?
@@ -13,15 +13,17 @@ final class NetworkTarget: Sendable {
         (self.route, self.nameServer) = (route, nameServer)
     }
 
-    var name: String { route.service.name ?? "" }
+    var serverName: String? { route.service.name }
+    var text: String { route.service.description }
 
     /// The port of the name on this machine; nil when there is none, or the client does not look for one.
-    nonisolated(nonsending) func localPort(before deadline: ContinuousClock.Instant) async throws -> RemoteMessagePort?
+    private nonisolated(nonsending) func localPort(before deadline: ContinuousClock.Instant) async throws
+        -> RemoteMessagePort?
     {
         guard let nameServer else { return nil }
         if let port = known.withLock({ $0 }), port.isValid { return port }
         do {
-            let port = try await RemoteMessagePort(name: name, nameServer: nameServer, before: deadline)
+            let port = try await RemoteMessagePort(name: serverName ?? "", nameServer: nameServer, before: deadline)
             known.withLock { $0 = port }
             return port
         } catch PortError.nameNotFound {
@@ -30,21 +32,19 @@ final class NetworkTarget: Sendable {
     }
 
     /// Asks the server of this machine, or else those of others.
-    nonisolated(nonsending) func request<R: NamedRequest>(
-        _ message: MachPort.Message, of type: R.Type, _ timeout: Duration, _ mayRepeat: Bool,
-        _ observer: (any AskedRequestObserver)?
+    nonisolated(nonsending) func reply(
+        to request: TargetRequest, timeout: Duration, mayRepeat: Bool
     ) async throws -> MachPort.Message {
         let deadline = ContinuousClock.now + timeout
         if let port = try await localPort(before: deadline) {
             do {
-                return try await port.request(message, timeout: timeout)
+                return try await port.request(request.message, timeout: timeout)
             } catch let error as PortError where Self.hasNobodyHandled(error, at: port, mayRepeat) {
                 known.withLock { $0 = nil }
             }
         }
-        try check(type)
-        observer?.goes(by: route.networkProtocol)
-        return try await route.request(message, timeout: deadline - .now, mayRepeat: mayRepeat)
+        try leaveMachine(request)
+        return try await route.request(request.message, timeout: deadline - .now, mayRepeat: mayRepeat)
     }
 
     /// Whether another server may be asked after an error.
@@ -57,19 +57,25 @@ final class NetworkTarget: Sendable {
         }
     }
 
-    /// Asks the servers on other machines for a stream, and returns when one has begun.
-    nonisolated(nonsending) func stream<R: NamedRequest>(
-        _ message: MachPort.Message, of type: R.Type, before deadline: ContinuousClock.Instant,
-        _ observer: (any AskedRequestObserver)?
+    /// Asks the server of this machine for a stream, or else those of others.
+    nonisolated(nonsending) func stream(
+        for request: TargetRequest, before deadline: ContinuousClock.Instant
     ) async throws -> any StreamSource {
-        try check(type)
-        observer?.goes(by: route.networkProtocol)
-        return try await route.stream(message, before: deadline)
+        guard let port = try await localPort(before: deadline) else {
+            try leaveMachine(request)
+            return try await route.stream(request.message, before: deadline)
+        }
+        return try await StreamReading(
+            of: port, request.message, before: deadline,
+            successor: {
+                try await self.localPort(before: deadline) ?? port
+            })
     }
 
-    /// - Throws: ``NetworkRequestError`` when the type is not for the network.
-    private func check<R: NamedRequest>(_ type: R.Type) throws(NetworkRequestError) {
-        if !(type is any NetworkRequest.Type) { throw .notMarked(request: R.knownName) }
+    /// - Throws: ``NetworkRequestError`` when the request's type is not for the network.
+    private func leaveMachine(_ request: TargetRequest) throws(NetworkRequestError) {
+        guard request.type is any NetworkRequest.Type else { throw .notMarked(request: request.type.knownName) }
+        request.observer?.goes(by: route.networkProtocol)
     }
 }
 
@@ -77,11 +83,11 @@ extension NetworkTarget {
     private static let privateMode: ThreadRunLoop.Mode = "swift-ports replies from the network"
 
     /// Blocks until the reply, while the thread's loop runs in a mode.
-    func request<R: NamedRequest>(
-        _ message: MachPort.Message, of type: R.Type, _ timeout: Duration, _ mayRepeat: Bool,
-        _ observer: (any AskedRequestObserver)?, replyMode: ThreadRunLoop.Mode?
+    @available(*, noasync)
+    func reply(
+        to request: TargetRequest, timeout: Duration, mayRepeat: Bool, replyMode: ThreadRunLoop.Mode?
     ) throws -> MachPort.Message {
-        try Self.wait(replyMode) { try await self.request(message, of: type, timeout, mayRepeat, observer) }
+        try Self.wait(replyMode) { try await self.reply(to: request, timeout: timeout, mayRepeat: mayRepeat) }
     }
 
     /// Waits for what a task returns, while the thread's loop runs in a mode.

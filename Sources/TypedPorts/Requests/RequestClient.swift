@@ -13,19 +13,19 @@ import RunLoops
 ///
 /// A client of a name outlives its server: it waits for a port of the name, and finds the next after a restart.
 public struct RequestClient: Sendable {
-    let target: RequestTarget
+    let target: any RequestTarget
     let coder: any MessageCoder
     package var observers = RequestObservers()
 
     /// Makes a client of the port that has the name at the time of each request.
     public init(_ name: String, nameServer: PortNameServer = .shared, coder: any MessageCoder = CBORCoder()) {
-        target = .named(NamedMessagePort(name, nameServer: nameServer))
+        target = NamedMessagePort(name, nameServer: nameServer)
         self.coder = coder
     }
 
     /// Makes a client of one port.
     public init(_ port: RemoteMessagePort, coder: any MessageCoder = CBORCoder()) {
-        target = .port(port)
+        target = port
         self.coder = coder
     }
 
@@ -37,7 +37,7 @@ public struct RequestClient: Sendable {
     /// Makes a client of the servers that a route leads to.
     /// - Parameter nameServer: Where the name is looked up first; nil to ask by the route alone.
     package init(_ route: any RequestRoute, localFirst nameServer: PortNameServer? = nil, coder: any MessageCoder) {
-        target = .network(NetworkTarget(route, localFirst: nameServer))
+        target = NetworkTarget(route, localFirst: nameServer)
         self.coder = coder
     }
 
@@ -52,7 +52,7 @@ public struct RequestClient: Sendable {
         let asked = try AskedRequest(request, of: self)
         do {
             return try asked.value(
-                of: await target.request(asked.message, of: R.self, timeout, mayRepeat, asked.observer))
+                of: await target.reply(to: asked.request, timeout: timeout, mayRepeat: mayRepeat))
         } catch {
             throw asked.failure(error)
         }
@@ -69,9 +69,8 @@ public struct RequestClient: Sendable {
     ) throws -> R.Reply {
         let asked = try AskedRequest(request, of: self)
         do {
-            let reply = try target.request(
-                asked.message, of: R.self, timeout, mayRepeat, asked.observer, replyMode: replyMode)
-            return try asked.value(of: reply)
+            return try asked.value(
+                of: target.reply(to: asked.request, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode))
         } catch {
             throw asked.failure(error)
         }

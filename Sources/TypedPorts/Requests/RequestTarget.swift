@@ -1,57 +1,39 @@
 import Ports
 import RunLoops
 
-/// Where the requests of a client go.
-///
-/// Ports are asked without a protocol in between, which would cost each request. Servers on other machines are asked by a
-/// ``RequestRoute``.
-enum RequestTarget: Sendable {
-    /// The port that has the name at the time of each request.
-    case named(NamedMessagePort)
-    case port(RemoteMessagePort)
-    case network(NetworkTarget)
-
+/// The servers that a client asks: what requests and streams need of a transport. Message ports are the first
+/// implementation. Servers on other machines are a ``NetworkTarget``.
+protocol RequestTarget: Sendable {
     /// The server's name; nil for a port without one.
-    var name: String? {
-        switch self {
-        case .named(let named): named.name
-        case .port(let port): port.name
-        case .network(let network): network.name
-        }
-    }
+    var serverName: String? { get }
 
     /// The server in texts.
-    var text: String {
-        switch self {
-        case .named(let named): named.name
-        case .port(let port): port.name ?? port.sendRight.description
-        case .network(let network): network.route.service.description
-        }
-    }
+    var text: String { get }
 
-    nonisolated(nonsending) func request<R: NamedRequest>(
-        _ message: MachPort.Message, of type: R.Type, _ timeout: Duration, _ mayRepeat: Bool,
-        _ observer: (any AskedRequestObserver)?
-    ) async throws -> MachPort.Message {
-        switch self {
-        case .named(let named): try await named.request(message, timeout: timeout, mayRepeat: mayRepeat)
-        case .port(let port): try await port.request(message, timeout: timeout)
-        case .network(let network): try await network.request(message, of: type, timeout, mayRepeat, observer)
-        }
-    }
+    /// Asks, and returns the reply. The cancellation of the task cancels the handler.
+    /// - Throws: `PortError`, `CancellationError`, or an error of the transport.
+    nonisolated(nonsending) func reply(
+        to request: TargetRequest, timeout: Duration, mayRepeat: Bool
+    ) async throws -> MachPort.Message
 
-    /// Blocks until the reply, while the thread's loop runs in a mode.
+    /// Asks, and blocks until the reply, while the thread's loop runs in a mode.
+    /// - Throws: `PortError`, or an error of the transport.
     @available(*, noasync)
-    func request<R: NamedRequest>(
-        _ message: MachPort.Message, of type: R.Type, _ timeout: Duration, _ mayRepeat: Bool,
-        _ observer: (any AskedRequestObserver)?, replyMode: ThreadRunLoop.Mode?
-    ) throws -> MachPort.Message {
-        switch self {
-        case .named(let named):
-            try named.request(message, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode)
-        case .port(let port): try port.request(message, timeout: timeout, replyMode: replyMode)
-        case .network(let network):
-            try network.request(message, of: type, timeout, mayRepeat, observer, replyMode: replyMode)
-        }
-    }
+    func reply(
+        to request: TargetRequest, timeout: Duration, mayRepeat: Bool, replyMode: ThreadRunLoop.Mode?
+    ) throws -> MachPort.Message
+
+    /// Asks for a stream, and returns when its server has begun.
+    /// - Throws: `PortError`, `CancellationError`, or an error of the transport.
+    nonisolated(nonsending) func stream(
+        for request: TargetRequest, before deadline: ContinuousClock.Instant
+    ) async throws -> any StreamSource
+}
+
+/// A request on its way to a target.
+struct TargetRequest: Sendable {
+    let message: MachPort.Message
+    /// The request's type, which says whether the request may leave the machine.
+    let type: any NamedRequest.Type
+    let observer: (any AskedRequestObserver)?
 }

@@ -95,8 +95,8 @@ public struct ReplyStream<R: PortStreamRequest>: AsyncSequence, Sendable {
     /// Asks for the stream, and returns when the server has begun.
     private func begin(_ observer: (any AskedRequestObserver)?) async throws -> any StreamSource {
         let deadline = ContinuousClock.now + timeout
-        let message = try client.message(R.messageID, request, observer)
-        return try await client.target.stream(message, of: R.self, before: deadline, observer)
+        let request = try client.targetRequest(request, R.messageID, observer)
+        return try await client.target.stream(for: request, before: deadline)
     }
 
     private var idleError: any Error {

@@ -139,31 +139,3 @@ final class StreamReading: StreamSource {
         return deadline.map { min($0, limit) } ?? limit
     }
 }
-
-extension RequestTarget {
-    /// Asks for a stream, and returns when its server has begun.
-    nonisolated(nonsending) func stream<R: NamedRequest>(
-        _ message: MachPort.Message, of type: R.Type, before deadline: ContinuousClock.Instant,
-        _ observer: (any AskedRequestObserver)?
-    ) async throws -> any StreamSource {
-        switch self {
-        case .named(let named):
-            // The next port of the name is asked when this one has certainly not taken the request.
-            return try await StreamReading(of: named.port(before: deadline), message, before: deadline) { message, _ in
-                try await named.request(message, timeout: StreamReading.endless, mayRepeat: false)
-            } successor: {
-                try await named.port(before: deadline)
-            }
-        case .port(let port): return try await StreamReading(of: port, message, before: deadline)
-        case .network(let network):
-            guard let port = try await network.localPort(before: deadline) else {
-                return try await network.stream(message, of: type, before: deadline, observer)
-            }
-            return try await StreamReading(
-                of: port, message, before: deadline,
-                successor: {
-                    try await network.localPort(before: deadline) ?? port
-                })
-        }
-    }
-}
