@@ -16,18 +16,9 @@ package enum CBOR {
         _ value: Value, into bytes: inout [UInt8], depthLimit: Int = usualDepthLimit,
         userInfo: () -> [CodingUserInfoKey: Any] = { [:] }
     ) throws {
-        if bytes.capacity == 0 { bytes.reserveCapacity(128) }
-        if bytes.write(item: value) { return }
         try withoutActuallyEscaping(userInfo) { userInfo in
-            let writer = CBORWriter(after: bytes.count, depthLimit: depthLimit, makeUserInfo: userInfo)
-            swap(&writer.bytes, &bytes)
-            defer {
-                swap(&writer.bytes, &bytes)
-                writer.end()
-            }
-            try value.encode(to: CBOREncoder(writer: writer, id: 1))
-            writer.close(nestedFrom: 0)
-            if let fault = writer.fault { throw fault }
+            var series = CBORSeries(depthLimit: depthLimit, userInfo: userInfo)
+            try series.encode(value, into: &bytes)
         }
     }
 
@@ -40,13 +31,9 @@ package enum CBOR {
         _ type: Value.Type = Value.self, from bytes: RawSpan, depthLimit: Int = usualDepthLimit,
         userInfo: () -> [CodingUserInfoKey: Any] = { [:] }
     ) throws -> Value {
-        try bytes.withUnsafeBytes { bytes in
-            try withoutActuallyEscaping(userInfo) { userInfo in
-                let reader = CBORReader(bytes, makeUserInfo: userInfo)
-                defer { reader.end() }
-                try reader.check(depthLimit: depthLimit)
-                return try reader.decode(type, at: 0)
-            }
+        try withoutActuallyEscaping(userInfo) { userInfo in
+            var series = CBORSeries(depthLimit: depthLimit, userInfo: userInfo)
+            return try series.decode(type, from: bytes)
         }
     }
 }

@@ -3,7 +3,7 @@ enum CBORMajor: UInt8 {
     case unsigned = 0, negative, bytes, text, array, map, tag, simple
 
     /// The kind in the top three bits of a byte.
-    init(of byte: UInt8) { self = Self(rawValue: byte >> 5) ?? .simple }
+    @inline(__always) init(of byte: UInt8) { self = unsafeBitCast(byte >> 5, to: Self.self) }
 
     /// The first byte of an item of this kind.
     func byte(_ low: UInt8) -> UInt8 { rawValue << 5 | low }

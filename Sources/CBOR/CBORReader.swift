@@ -4,15 +4,17 @@ import Glibc
 /// they were checked or not.
 final class CBORReader {
     // Without the checks for exclusive access: nothing here is called while another part of it runs.
-    @exclusivity(unchecked) private var bytes: UnsafeRawBufferPointer
+    @exclusivity(unchecked) private var bytes = UnsafeRawBufferPointer(start: nil, count: 0)
     @exclusivity(unchecked) private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
     /// The number of bytes that may still be read to name the places of errors.
-    private var pathBudget: Int
-    private var isOver = false
+    @exclusivity(unchecked) private var pathBudget = 0
+    @exclusivity(unchecked) private var isOver = true
 
-    init(_ bytes: UnsafeRawBufferPointer, makeUserInfo: (() -> [CodingUserInfoKey: Any])?) {
-        self.bytes = bytes
-        self.makeUserInfo = makeUserInfo
+    init() {}
+
+    /// Begins with bytes that stay until ``end()``.
+    func begin(_ bytes: UnsafeRawBufferPointer, makeUserInfo: (() -> [CodingUserInfoKey: Any])?) {
+        (self.bytes, self.makeUserInfo, isOver) = (bytes, makeUserInfo, false)
         pathBudget = max(1 << 20, 4 * bytes.count)
     }
 
@@ -111,8 +113,11 @@ final class CBORReader {
         return head.isIndefinite ? offset + 1 : offset
     }
 
-    private func end(ofString head: CBORHead) throws -> Int {
-        if !head.isIndefinite { return try end(ofPayload: head) }
+    @inline(__always) private func end(ofString head: CBORHead) throws -> Int {
+        head.isIndefinite ? try end(ofChunks: head) : try end(ofPayload: head)
+    }
+
+    private func end(ofChunks head: CBORHead) throws -> Int {
         var offset = head.end
         while !isBreak(at: offset) {
             let chunk = try self.head(at: offset)

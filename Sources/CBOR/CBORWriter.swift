@@ -22,30 +22,37 @@ final class CBORWriter {
     // Without the checks for exclusive access: nothing here is called while another part of it runs.
     @exclusivity(unchecked) var bytes: [UInt8] = []
     /// The innermost level, the only one that may be written to, and those around it.
-    @exclusivity(unchecked) var current: Level
+    @exclusivity(unchecked) var current = Level(id: 0, kind: .scalar, start: 0, depth: 0)
     @exclusivity(unchecked) private var outer: [Level] = []
     /// The nested writers of the levels, in their order.
     @exclusivity(unchecked) private var nested: [CBORWriter] = []
     @exclusivity(unchecked) private var lastID = 1
     /// The error of a call that cannot throw.
     private(set) var fault: (any Error)?
-    private let depthLimit: Int
-    private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
+    @exclusivity(unchecked) private var depthLimit = 0
+    @exclusivity(unchecked) private var makeUserInfo: (() -> [CodingUserInfoKey: Any])?
     /// The writer of the value around a nested one.
     private let parent: CBORWriter?
     /// In the parent: that value's level, the number of levels around it, and the offset where the bytes belong.
     private let place: (id: Int, levels: Int, offset: Int)
     private let key: (any CodingKey)?
 
-    /// Makes the writer of a whole value, whose level has the id 1.
-    init(after start: Int, depthLimit: Int, makeUserInfo: @escaping () -> [CodingUserInfoKey: Any]) {
-        (self.depthLimit, self.makeUserInfo, parent, place, key) = (depthLimit, makeUserInfo, nil, (0, 0, 0), nil)
+    /// Makes a writer of whole values.
+    init() { (parent, place, key) = (nil, (0, 0, 0), nil) }
+
+    /// Begins a whole value, whose level has the id 1.
+    func begin(after start: Int, depthLimit: Int, makeUserInfo: @escaping () -> [CodingUserInfoKey: Any]) {
+        (self.depthLimit, self.makeUserInfo) = (depthLimit, makeUserInfo)
         current = Level(id: 1, kind: .slot, start: start, depth: 0)
+        lastID = 1
+        if !outer.isEmpty { outer = [] }
+        if fault != nil { fault = nil }
     }
 
     private init(inside writer: CBORWriter, key: any CodingKey) {
-        (depthLimit, parent, self.key) = (writer.depthLimit, writer, key)
+        (parent, self.key) = (writer, key)
         place = (writer.current.id, writer.outer.count, writer.bytes.count)
+        depthLimit = writer.depthLimit
         current = Level(id: 1, kind: .slot, start: 0, depth: writer.current.depth)
         bytes.reserveCapacity(128)
     }
@@ -53,7 +60,7 @@ final class CBORWriter {
     /// From now on, an encoder or a container that the value has kept throws an error.
     func end() {
         makeUserInfo = nil
-        nested = []
+        if !nested.isEmpty { nested = [] }
         current = Level(id: 0, kind: .scalar, start: 0, depth: 0)
     }
 
@@ -243,7 +250,12 @@ final class CBORWriter {
                 guard level.count > 0 else { return nil }
                 switch level.kind {
                 case .array: return CBORKey(intValue: level.count - 1)
-                case .map: return bytes.withUnsafeBytes { try? CBORReader($0, makeUserInfo: nil).key(at: level.key) }
+                case .map:
+                    return bytes.withUnsafeBytes { bytes in
+                        let reader = CBORReader()
+                        reader.begin(bytes, makeUserInfo: nil)
+                        return try? reader.key(at: level.key)
+                    }
                 default: return nil
                 }
             }

@@ -1,7 +1,8 @@
 import OwnThread
 import TestSupport
 import Testing
-import TypedPorts
+
+@testable import TypedPorts
 
 /// What a type's own code may do wrong, and what its errors say.
 @Suite(.ownThread) struct CodingMisuseTests {
@@ -44,6 +45,67 @@ import TypedPorts
             }
         }) { _ = try decoded(Probe.self, hex("a1 65 6669727374 01")) }
         for use in kept.withLock({ $0 }) { #expect(throws: DecodingError.self) { try use() } }
+    }
+
+    @Test func `what an element of a batch keeps throws during the next elements, too`() throws {
+        let coder = CBORCoder()
+        var batch = StreamBatch()
+        var kept: KeyedEncodingContainer<Key>?
+        for first in 0..<2 {
+            try batch.append(
+                Probe { encoder in
+                    var container = encoder.container(keyedBy: Key.self)
+                    if first == 0 { kept = container }
+                    if first == 1 {
+                        #expect(throws: EncodingError.self) { try kept?.encode(2, forKey: .second) }
+                    }
+                    try container.encode(first, forKey: .first)
+                }, coder)
+        }
+        let keptUses = Shared<[@Sendable () throws -> Void]>([])
+        try Probe.$visit.withValue({ decoder in
+            nonisolated(unsafe) let container = try decoder.container(keyedBy: Key.self)
+            for use in keptUses.withLock({ $0 }) { #expect(throws: DecodingError.self) { try use() } }
+            let number = try container.decode(Int.self, forKey: .first)
+            keptUses.withLock { kept in
+                #expect(number == kept.count)
+                kept.append { _ = try container.decode(Int.self, forKey: .first) }
+            }
+        }) {
+            var received = ReceivedBatch<Probe>(batch.message)
+            for _ in 0..<2 { _ = try #require(try received.popFirst(coder)) }
+            #expect(try received.popFirst(coder) == nil)
+        }
+    }
+
+    @Test func `an element that fails in its middle leaves nothing to the next one`() throws {
+        struct Failed: Error {}
+        let coder = CBORCoder()
+        var batch = StreamBatch()
+        for _ in 0..<2 {
+            #expect(throws: Failed.self) {
+                try batch.append(
+                    Probe { encoder in
+                        var container = encoder.container(keyedBy: Key.self)
+                        try container.encode(MessageBytes([1, 2]), forKey: .first)
+                        var nested = container.nestedUnkeyedContainer(forKey: .second)
+                        try nested.encode([Probe { _ in throw Failed() }])
+                    }, coder)
+            }
+            // An error that cannot be thrown at once is the element's, too.
+            #expect(throws: EncodingError.self) {
+                try batch.append(
+                    Probe {
+                        _ = $0.unkeyedContainer()
+                        _ = $0.container(keyedBy: Key.self)
+                    }, coder)
+            }
+            try batch.append(["a": MessageBytes([7])], coder)
+        }
+        #expect(batch.message.componentCount == 3)
+        var received = ReceivedBatch<[String: MessageBytes]>(batch.message)
+        for _ in 0..<2 { #expect(try received.popFirst(coder)?["a"]?.array == [7]) }
+        #expect(try received.popFirst(coder) == nil)
     }
 
     @Test func `a value has one container, and a value alone has one item`() throws {

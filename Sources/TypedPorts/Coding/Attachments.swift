@@ -2,7 +2,7 @@ import Ports
 import RunLoopLocks
 
 /// The ports, bytes and descriptors that travel beside an encoded value: attachment 0 is component 1 of the message. The value holds
-/// their numbers. Copies share what is appended.
+/// their numbers. Copies share what is appended, from the first attachment on.
 public struct Attachments: Sendable {
     /// The largest number of attachments of a message.
     public static let largestCount = 1024
@@ -47,7 +47,8 @@ public struct Attachments: Sendable {
         self = attachments
     }
 
-    private mutating func makeTable() {
+    /// From now on, copies share what is appended.
+    mutating func makeTable() {
         if table == nil, message == nil { table = Table() }
     }
 

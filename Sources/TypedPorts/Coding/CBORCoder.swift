@@ -43,4 +43,12 @@ public struct CBORCoder: MessageCoder {
             return attachments.userInfo
         }
     }
+
+    /// Codes several values that share their attachments.
+    func series(with attachments: Attachments) -> CBORSeries {
+        CBORSeries(depthLimit: depthLimit) {
+            var attachments = attachments
+            return attachments.userInfo
+        }
+    }
 }

@@ -24,6 +24,8 @@ enum StreamMessage: UInt32 {
 struct StreamBatch: Sendable {
     private var bytes: [UInt8] = []
     private var attachments = Attachments()
+    /// Nil before the first element.
+    private var elements: ElementCoder?
     private var attached = (count: 0, bytes: 0)
 
     /// A batch of this size in bytes, or with this number of attachments, takes no more elements. A larger one would
@@ -36,10 +38,14 @@ struct StreamBatch: Sendable {
     /// Appends an element, unless the message would be larger than the limit, in bytes. After an error the batch is as
     /// before.
     mutating func append(_ element: some Encodable, _ coder: any MessageCoder, limit: Int = .max) throws {
+        if elements == nil {
+            attachments.makeTable()
+            elements = ElementCoder(coder, attachments)
+        }
         let start = bytes.count
-        bytes.append(contentsOf: [0, 0, 0, 0])
+        for _ in 0..<4 { bytes.append(0) }
         do {
-            try coder.encode(element, into: &bytes, attachments: &attachments)
+            try elements?.encode(element, into: &bytes)
             let added = attachments.size(from: attached.count)
             let size = bytes.count + attached.bytes + added.bytes
             guard size <= limit else {
@@ -63,6 +69,8 @@ struct StreamBatch: Sendable {
 /// Elements that the asker has received in one message.
 struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
     private let message: MachPort.Message
+    /// Nil before the first element.
+    private var elements: ElementCoder?
     private var offset = 0
     private var ready: [Element] = []
     private var next = 0
@@ -96,7 +104,8 @@ struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
     private mutating func decode(_ coder: any MessageCoder) {
         ready.removeAll(keepingCapacity: true)
         next = 0
-        let attachments = Attachments(of: message)
+        var elements = elements.take() ?? ElementCoder(coder, Attachments(of: message))
+        defer { self.elements = elements }
         do {
             _ = try message.withBytes { bytes in
                 while ready.count < Self.chunk, offset < bytes.byteCount {
@@ -104,8 +113,7 @@ struct ReceivedBatch<Element: Decodable & Sendable>: Sendable {
                     let size = bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt32.self)
                     let (start, end) = (offset + 4, offset + 4 + Int(UInt32(littleEndian: size)))
                     guard end <= bytes.byteCount else { throw Self.malformed }
-                    let element = bytes.extracting(start..<end)
-                    ready.append(try coder.decode(Element.self, from: element, attachments: attachments))
+                    ready.append(try elements.decode(Element.self, from: bytes.extracting(start..<end)))
                     offset = end
                 }
             }

@@ -12,7 +12,9 @@ final class StreamWriter: Sendable {
         /// Why nothing more can be sent.
         var failure: (any Error)?
         var producer: CheckedContinuation<Void, Never>?
-        var sender: CheckedContinuation<Void, Never>?
+        var sender: CheckedContinuation<Void, Never>? { didSet { senderWaits = sender != nil } }
+        /// For a look at each element: the size of a continuation is not known to the compiler, and a look at one is a call.
+        private(set) var senderWaits = false
 
         var isFull: Bool { batch.isFull || mustEmpty }
     }
@@ -55,20 +57,22 @@ final class StreamWriter: Sendable {
     /// Not an asynchronous function: most elements find room, and a task's frames would take longer than the element.
     /// - Returns: Whether there was room for the element.
     private func append(_ element: some Encodable) throws -> Bool {
-        try change { state in
+        let (isAppended, wakesSender) = try state.withLock { state in
             if let failure = state.failure { throw failure }
-            if state.isFull { return false }
+            if state.isFull { return (false, false) }
             do {
                 // The element is encoded under the lock, for which only this stream's sender waits.
                 try state.batch.append(element, coder, limit: limit)
-                return true
+                return (true, state.senderWaits)
             } catch {
                 // The element may fit into the next batch, which then has room for more bytes and attachments.
                 if state.batch.isEmpty { throw error }
                 state.mustEmpty = true
-                return false
+                return (false, state.senderWaits)
             }
         }
+        if wakesSender { change { _ in } }
+        return isAppended
     }
 
     /// Waits until the full batch has gone.
