@@ -7,6 +7,8 @@ import Workers
 struct Double: PortRequest {
     typealias Reply = Int
     var number: Int
+    /// Gets a message when a worker has the request.
+    var begun: MachPort.SendRight?
 }
 
 /// A group of two services, a pool and a supervisor of another pool, that SIGTERM ends while workers have requests: all
@@ -14,6 +16,7 @@ struct Double: PortRequest {
 @main struct PoolServiceProgram: WorkerProgram {
     static func work(_ server: RequestServer) {
         server.handle(Double.self) { request in
+            try await request.begun?.send(MachPort.Message())
             try await Task.sleep(for: .milliseconds(300))
             return 2 * request.number
         }
@@ -33,11 +36,12 @@ struct Double: PortRequest {
         async let running: Void = group.run()
         // Until all workers have started.
         for pool in [pool, pool, supervised] { _ = try await pool.request(Double(number: 0), timeout: .seconds(30)) }
+        let begun = try MachPort()
         let pids = (pool.workers + supervised.workers).map(\.pid)
         let asking = [pool, pool, supervised].enumerated().map { number, pool in
-            Task { try await pool.request(Double(number: number + 1), timeout: .seconds(30)) }
+            Task { try await pool.request(Double(number: number + 1, begun: begun.sendRight), timeout: .seconds(30)) }
         }
-        while (pool.workers + supervised.workers).contains(where: { $0.requestsInProgress == 0 }) { await Task.yield() }
+        for _ in asking { _ = try await begun.receive(before: .now + .seconds(30)) }
         kill(getpid(), SIGTERM)
         for task in asking { print("answered:", try await task.value) }
         try await running
