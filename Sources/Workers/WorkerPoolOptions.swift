@@ -63,7 +63,7 @@ public struct WorkerStatus: Sendable, Hashable {
     public let name: String
     /// The process.
     public let pid: Int32
-    /// The requests that it has now.
+    /// The requests that were given to it and have no outcome yet. The last one may still be on its way there.
     public let requestsInProgress: Int
     /// The requests that it has had, with those in progress.
     public let requests: Int
