@@ -17,7 +17,7 @@ final class NetworkTarget: RequestTarget {
     var text: String { route.service.description }
 
     /// The port of the name on this machine; nil when there is none, or the client does not look for one.
-    private nonisolated(nonsending) func localPort(before deadline: ContinuousClock.Instant) async throws
+    nonisolated(nonsending) func localPort(before deadline: ContinuousClock.Instant) async throws
         -> RemoteMessagePort?
     {
         guard let nameServer else { return nil }
@@ -57,23 +57,8 @@ final class NetworkTarget: RequestTarget {
         }
     }
 
-    /// Asks the server of this machine for a stream, or else those of others.
-    nonisolated(nonsending) func stream(
-        for request: TargetRequest, before deadline: ContinuousClock.Instant
-    ) async throws -> any StreamSource {
-        guard let port = try await localPort(before: deadline) else {
-            try leaveMachine(request)
-            return try await route.stream(request.message, before: deadline)
-        }
-        return try await StreamReading(
-            of: port, request.message, before: deadline,
-            successor: {
-                try await self.localPort(before: deadline) ?? port
-            })
-    }
-
     /// - Throws: ``NetworkRequestError`` when the request's type is not for the network.
-    private func leaveMachine(_ request: TargetRequest) throws(NetworkRequestError) {
+    func leaveMachine(_ request: TargetRequest) throws(NetworkRequestError) {
         guard request.type is any NetworkRequest.Type else { throw .notMarked(request: request.type.knownName) }
         request.observer?.goes(by: route.networkProtocol)
     }

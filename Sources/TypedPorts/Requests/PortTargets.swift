@@ -20,17 +20,6 @@ extension NamedMessagePort: RequestTarget {
     ) throws -> MachPort.Message {
         try self.request(request.message, timeout: timeout, mayRepeat: mayRepeat, replyMode: replyMode)
     }
-
-    nonisolated(nonsending) func stream(
-        for request: TargetRequest, before deadline: ContinuousClock.Instant
-    ) async throws -> any StreamSource {
-        // The next port of the name is asked when this one has certainly not taken the request.
-        try await StreamReading(of: port(before: deadline), request.message, before: deadline) { message, _ in
-            try await self.request(message, timeout: StreamReading.endless, mayRepeat: false)
-        } successor: {
-            try await self.port(before: deadline)
-        }
-    }
 }
 
 /// One port. A request that fails is not sent again, because no other port has its place.
@@ -46,8 +35,4 @@ extension RemoteMessagePort: RequestTarget {
     func reply(
         to request: TargetRequest, timeout: Duration, mayRepeat: Bool, replyMode: ThreadRunLoop.Mode?
     ) throws -> MachPort.Message { try self.request(request.message, timeout: timeout, replyMode: replyMode) }
-
-    nonisolated(nonsending) func stream(
-        for request: TargetRequest, before deadline: ContinuousClock.Instant
-    ) async throws -> any StreamSource { try await StreamReading(of: self, request.message, before: deadline) }
 }
