@@ -33,6 +33,7 @@ extension MachPort.SendRight {
     /// Makes a port that the owner of this one can send answers to. It takes answers of four megabytes at most, so that an
     /// owner cannot fill the asker's memory.
     package func makeAnswerPort() throws(PortError) -> MachPort {
+        let channel = channel
         let runtime = try channel.checkedRuntime()
         let path = channel.isLocal ? runtime.directory : channel.path
         return try MachPort(

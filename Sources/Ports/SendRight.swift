@@ -83,6 +83,16 @@ extension MachPort {
             try first.send(&message, before: deadline)
         }
 
+        /// Sends the message now, or later when there is room and a connection. Returns at once.
+        /// - Parameter ended: Called once if this call throws nothing, with the error if the message was not sent.
+        func post(
+            _ message: Message, before deadline: MonotonicInstant, ended: @escaping @Sendable ((any Error)?) -> Void
+        ) throws(PortError) {
+            // Read once, because the message gets the form for this channel.
+            let channel = channel
+            try channel.post(MessageEncoding.outgoing(message, to: channel), before: deadline, ended: ended)
+        }
+
         /// Sends a message. The task is suspended while the port's queue is full, and goes on when the message is queued at
         /// the port or on the way there. Waiting senders get room in the order of their calls. After an error the message
         /// was not sent.

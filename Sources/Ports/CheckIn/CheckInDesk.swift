@@ -85,7 +85,6 @@ final class CheckInDesk: Sendable {
     private func answer(
         _ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message, before deadline: MonotonicInstant
     ) {
-        let channel = worker.channel
         let fail: @Sendable ((any Error)?) -> Void = { error in
             guard let error else { return }
             log.warning(
@@ -93,7 +92,7 @@ final class CheckInDesk: Sendable {
                 "the check-in of \(ProcessIdentity(pid: pid)) cannot be answered: \(error)")
         }
         do throws(PortError) {
-            try channel.post(MessageEncoding.outgoing(message, to: channel), before: deadline, ended: fail)
+            try worker.post(message, before: deadline, ended: fail)
         } catch {
             fail(error)
         }

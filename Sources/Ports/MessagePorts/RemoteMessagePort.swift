@@ -70,8 +70,9 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
 
     private var reachableNameServer: PortNameServer {
         get throws(PortError) {
-            let runtime = try sendRight.channel.retainedRuntime()
-            let path = sendRight.channel.isLocal ? runtime.directory : sendRight.channel.path
+            let channel = sendRight.channel
+            let runtime = try channel.retainedRuntime()
+            let path = channel.isLocal ? runtime.directory : channel.path
             return PortNameServer(directory: path, runtime: runtime)
         }
     }

@@ -22,9 +22,7 @@ final class PortBorrowing: PortLender {
         do throws(PortError) {
             let copy = try MessageDescriptor(duplicating: memory.number)
             let message = MachPort.Message(lane: copy, of: peer, sender)
-            let channel = desk.channel
-            let outgoing = try MessageEncoding.outgoing(message, to: channel)
-            try channel.post(outgoing, before: .now + Self.patience) { error in
+            try desk.post(message, before: .now + Self.patience) { error in
                 then(error == nil || !self.isThere)
             }
         } catch {

@@ -35,9 +35,7 @@ extension MachPort.Message {
 
     /// Sends the message now, or when there is room, without waiting.
     func post(to right: MachPort.SendRight) {
-        let channel = right.channel
-        guard let outgoing = try? MessageEncoding.outgoing(self, to: channel) else { return }
-        try? channel.post(outgoing, before: .now + .seconds(10)) { _ in }
+        try? right.post(self, before: .now + .seconds(10)) { _ in }
     }
 
     var step: MovingStep? { MovingStep(rawValue: id) }
