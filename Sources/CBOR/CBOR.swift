@@ -16,9 +16,11 @@ package enum CBOR {
         _ value: Value, into bytes: inout [UInt8], depthLimit: Int = usualDepthLimit,
         userInfo: () -> [CodingUserInfoKey: Any] = { [:] }
     ) throws {
+        // A single item needs no writer, and no closure that escapes.
+        if bytes.write(wholeItem: value) { return }
         try withoutActuallyEscaping(userInfo) { userInfo in
             var series = CBORSeries(depthLimit: depthLimit, userInfo: userInfo)
-            try series.encode(value, into: &bytes)
+            try series.encodeByItself(value, into: &bytes)
         }
     }
 

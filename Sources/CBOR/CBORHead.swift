@@ -2,7 +2,7 @@
 enum CBORMajor: UInt8 {
     case unsigned = 0, negative, bytes, text, array, map, tag, simple
 
-    /// The kind in the top three bits of a byte.
+    /// The kind in the top three bits of a byte. Sound: each of their eight values is a case.
     @inline(__always) init(of byte: UInt8) { self = unsafeBitCast(byte >> 5, to: Self.self) }
 
     /// The first byte of an item of this kind.

@@ -1,6 +1,7 @@
 /// Encodes or decodes values one after the other, in two thirds of the time that each takes by itself.
 package struct CBORSeries: @unchecked Sendable {
-    // Sound: the writer and the reader are used only while nobody else has them, and the closure belongs to the values.
+    // Sound: the writer and the reader are used only while nobody else has them, and the closure is called only while a
+    // value is coded.
 
     private let depthLimit: Int
     private let makeUserInfo: () -> [CodingUserInfoKey: Any]
@@ -18,8 +19,11 @@ package struct CBORSeries: @unchecked Sendable {
     /// Appends the value as one item.
     /// - Throws: `EncodingError`, and the errors of the value's `encode(to:)`. Then what was appended is not to be used.
     package mutating func encode<Value: Encodable>(_ value: Value, into bytes: inout [UInt8]) throws {
-        if bytes.capacity == 0 { bytes.reserveCapacity(128) }
-        if bytes.write(item: value) { return }
+        if !bytes.write(wholeItem: value) { try encodeByItself(value, into: &bytes) }
+    }
+
+    /// Appends a value that is no single item.
+    mutating func encodeByItself<Value: Encodable>(_ value: Value, into bytes: inout [UInt8]) throws {
         let writer = Self.unique(&writer, CBORWriter.init)
         writer.begin(after: bytes.count, depthLimit: depthLimit, makeUserInfo: makeUserInfo)
         swap(&writer.bytes, &bytes)

@@ -28,6 +28,12 @@ extension [UInt8] {
         return false
     }
 
+    /// Writes the first item of a message's value, or the next one.
+    @inline(__always) mutating func write<Value: Encodable>(wholeItem value: Value) -> Bool {
+        if capacity == 0 { reserveCapacity(128) }
+        return write(item: value)
+    }
+
     @inline(__always) mutating func writeNull() { append(CBORByte.null) }
 
     mutating func write(text: String) {

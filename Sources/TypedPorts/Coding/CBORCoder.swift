@@ -38,10 +38,8 @@ public struct CBORCoder: MessageCoder {
     public func decode<Value: Decodable>(
         _ type: Value.Type, from bytes: RawSpan, attachments: Attachments
     ) throws -> Value {
-        try CBOR.decode(type, from: bytes, depthLimit: depthLimit) {
-            var attachments = attachments
-            return attachments.userInfo
-        }
+        var series = series(with: attachments)
+        return try series.decode(type, from: bytes)
     }
 
     /// Codes several values that share their attachments.

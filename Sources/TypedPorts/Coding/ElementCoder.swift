@@ -6,7 +6,7 @@ struct ElementCoder: Sendable {
     private let attachments: Attachments
     private var series: CBORSeries?
 
-    /// - Parameter attachments: What travels beside the elements. All of them share what is appended.
+    /// - Parameter attachments: The attachments of the batch. The elements share what is appended.
     init(_ coder: any MessageCoder, _ attachments: Attachments) {
         (self.coder, self.attachments) = (coder, attachments)
         series = (coder as? CBORCoder)?.series(with: attachments)

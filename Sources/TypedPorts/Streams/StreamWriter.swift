@@ -71,7 +71,7 @@ final class StreamWriter: Sendable {
                 return (false, state.senderWaits)
             }
         }
-        if wakesSender { change { _ in } }
+        if wakesSender { state.withLock { $0.sender.take() }?.resume() }
         return isAppended
     }
 
