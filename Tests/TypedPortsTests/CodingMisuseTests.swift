@@ -4,7 +4,7 @@ import Testing
 
 @testable import TypedPorts
 
-/// What a type's own code may do wrong, and what its errors say.
+/// A type's own code may make mistakes, whose errors name them.
 @Suite(.ownThread) struct CodingMisuseTests {
     private enum Key: CodingKey { case first, second }
 

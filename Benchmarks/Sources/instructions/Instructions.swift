@@ -3,7 +3,7 @@ import Ports
 import RunLoops
 import TypedPorts
 
-/// Does a work so many times, for `check-instructions` to count what one time costs. One thread does it all, so that
+/// Does one of several works as often as it is told, for `check-instructions` to count what one time costs. One thread does it all, so that
 /// the count is the same each time.
 ///
 ///     instructions WORK COUNT [BYTES]
