@@ -249,6 +249,9 @@ static void an_allocated_port_outlives_its_object(void) {
     for (int wait = 0; wait < 1000 && CFMachPortIsValid(port); wait++) run(0.01);
     EXPECT(!CFMachPortIsValid(port));
     CFRelease(port);
+    // The object gives its reference back last, on a thread of the library.
+    for (int wait = 0; wait < 1000 && !mach_port_mod_refs(mach_task_self(), number, MACH_PORT_RIGHT_SEND, 0); wait++)
+        run(0.01);
     EXPECT(mach_port_deallocate(mach_task_self(), number) == KERN_INVALID_NAME);
     REQUIRE(!mach_port_allocate(mach_task_self(), MACH_PORT_RIGHT_RECEIVE, &number));
     EXPECT(mach_port_deallocate(mach_task_self(), number) == KERN_INVALID_RIGHT);
