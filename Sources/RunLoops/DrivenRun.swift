@@ -77,7 +77,7 @@ extension ThreadRunLoop {
             (self.loop, self.mode, self.pass) = (loop, mode, pass)
             descriptor = mode.waitSet.set
             loop.drivenRuns.add(1, ordering: .relaxed)
-            if loop.isStoppedAtEntry(mode) { phase = .stopped }
+            if loop.takeStop() { phase = .stopped }
         }
 
         deinit {
@@ -154,7 +154,7 @@ extension ThreadRunLoop {
             if case .over = phase { return }
             if isInCallout {
                 // The pass goes on to its end.
-                loop.stop { [depth = mode.depth] in $0.runs[depth - 1].isStopped = true }
+                loop.stopRun(depth: mode.depth)
                 return
             }
             if !crl_is_forked() { checkInnermost() }
@@ -164,7 +164,7 @@ extension ThreadRunLoop {
         private func fallsAsleep() -> Bool {
             loop.state.withLock { state in
                 let isRaised = state.modes[mode.index].firstRaised() != nil
-                guard loop.fallsAsleep(mode, &state, isRaised: isRaised) else { return false }
+                guard loop.fallsAsleep(isRaised: isRaised) else { return false }
                 loop.prepareWait(mode, &state)
                 return true
             }

@@ -60,16 +60,14 @@ public final class ThreadRunLoop: LoopCore, @unchecked Sendable {
     }
 
     /// Makes the loop go through one more pass before it sleeps again. That pass sees everything done before the call.
-    /// Any thread may call it. The corresponding CF function is `CFRunLoopWakeUp`.
+    /// Any thread may call it. A signal handler may, too, on a loop that the program has asked for before. The
+    /// corresponding CF function is `CFRunLoopWakeUp`, which a signal handler must not call.
     public func wakeUp() { wake() }
 
     /// Ends the innermost run, if there is one; to stop a run that may not have begun, `try loop.perform { loop.stop() }`.
-    /// Any thread may call it. The corresponding CF function is `CFRunLoopStop`.
-    public func stop() {
-        stop { state in
-            if !state.runs.isEmpty { state.runs[state.runs.count - 1].isStopped = true }
-        }
-    }
+    /// Any thread may call it. A signal handler may, too, on a loop that the program has asked for before. The
+    /// corresponding CF function is `CFRunLoopStop`, which a signal handler must not call.
+    public func stop() { stopInnermost() }
 
     /// Queues a block for the next pass in one of the modes; name at least one mode. Blocks run in the order they were
     /// queued, and do not count as handled sources. Any thread may call it; a call from another thread wakes the loop.

@@ -29,6 +29,7 @@ do {
     case "misuse-eventpoll": try closeBehindTheLoopsBack("eventpoll")
     case "misuse-eventfd": try closeBehindTheLoopsBack("eventfd")
     case "misuse-timerfd": try closeBehindTheLoopsBack("timerfd")
+    case "signal-handlers": try stopALoopInSignalHandlers()
     case "fork": try forkWithLoops()
     case "main-thread": try serveTheMainThread()
     case let command: fail("unknown command \(command ?? "")")

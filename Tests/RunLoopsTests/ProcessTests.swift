@@ -8,6 +8,10 @@ import Testing
         #expect(helper("fork") == 0)
     }
 
+    @Test func `a signal handler may stop and wake a loop whose lock the thread below it holds`() {
+        #expect(helper("signal-handlers") == 0)
+    }
+
     @Test func `the main actor, the main queue and sleeping tasks live on the main loop`() {
         #expect(helper("main-thread") == 0)
     }

@@ -14,11 +14,19 @@ public class LoopThread: @unchecked Sendable {
         case woken
     }
 
+    enum InnermostRun: UInt8, AtomicRepresentable {
+        /// No run is open.
+        case none
+        case goesOn
+        case stopped
+    }
+
     final let isMain: Bool
     final let threadID: Int32
     final let wakeState = CacheLine(Atomic(WakeState.awake))
+    final let innermostRun = Atomic(InnermostRun.none)
     /// The eventfd that ends a sleep. The first run makes it.
-    final let wakeEvent = Lock<EventDescriptor?>(nil)
+    final let wakeEvent = WakeEvent()
     /// Counts the changes that can end a source's turn: removals, invalidations, stops.
     final let changes = Atomic(0)
     /// The source whose turn it is, if a run inside its handler has to find it raised. For the loop's thread.
@@ -51,12 +59,44 @@ public class LoopThread: @unchecked Sendable {
             && !hasGuest.load(ordering: .relaxed)
     }
 
+    // A signal handler may wake and stop a loop whose lock the thread below it holds. So these take no lock and no memory.
+
     final func wake() {
         if crl_is_forked() { return }
         if wakeState.value.exchange(.woken, ordering: .sequentiallyConsistent) == .asleep { endSleep() }
     }
 
-    final func endSleep() { wakeEvent.withLock { $0 }?.raise() }
+    final func endSleep() { wakeEvent.raise() }
+
+    /// Stops the innermost run, if there is one.
+    final func stopInnermost() {
+        if crl_is_forked() { return }
+        markInnermostStopped()
+        noteStop()
+    }
+
+    /// The mark comes before the look at the wake state in ``noteStop()``, and the loop that falls asleep looks for the
+    /// mark after it has changed the wake state. So one of the two sees the other.
+    final func markInnermostStopped() {
+        _ = innermostRun.compareExchange(
+            expected: .goesOn, desired: .stopped, ordering: .sequentiallyConsistent)
+    }
+
+    /// Ends the turn or the sleep of a loop with a run that was stopped.
+    final func noteStop() {
+        changes.add(1, ordering: .releasing)
+        if changeWakeState(from: .asleep, to: .woken) { endSleep() }
+    }
+
+    final var isStopped: Bool { innermostRun.load(ordering: .sequentiallyConsistent) == .stopped }
+
+    /// Whether the innermost run was stopped. Clears the stop.
+    final func takeStop() -> Bool {
+        isStopped
+            && innermostRun.compareExchange(
+                expected: .stopped, desired: .goesOn, ordering: .acquiringAndReleasing
+            ).exchanged
+    }
 
     /// Whether a change needs a wake-up. A change by another thread does. The loop's own thread is awake and sees its
     /// changes, unless another loop drives this one and is in its own callouts.

@@ -12,6 +12,10 @@ package final class EventDescriptor: Sendable {
 
     package func raise() {
         if crl_is_forked() { return }
+        Self.raise(descriptor)
+    }
+
+    static func raise(_ descriptor: Int32) {
         var one: UInt64 = 1
         guard write(descriptor, &one, 8) < 0 else { return }
         // The write to a full counter fails, but then the eventfd is raised already.

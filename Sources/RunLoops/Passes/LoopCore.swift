@@ -17,19 +17,26 @@ extension LoopCore {
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
     var isStoppedForGood: Bool { state.withLock { $0.isStoppedForGood } }
 
-    func stop(_ mark: (inout LoopState) -> Void) {
+    /// Stops the open run of a depth.
+    func stopRun(depth: Int) {
         if crl_is_forked() { return }
-        state.withLock { mark(&$0) }
-        changes.add(1, ordering: .releasing)
-        // A loop that is awake looks for the mark, under its lock, before it sleeps.
-        if changeWakeState(from: .asleep, to: .woken) { endSleep() }
+        state.withLock { stopRuns(depth - 1..<depth, &$0) }
+        noteStop()
     }
 
     func stopForGood() {
-        stop { state in
+        if crl_is_forked() { return }
+        state.withLock { state in
             state.isStoppedForGood = true
-            for index in state.runs.indices { state.runs[index].isStopped = true }
+            stopRuns(state.runs.indices, &state)
         }
+        noteStop()
+    }
+
+    private func stopRuns(_ indices: Range<Int>, _ state: inout LoopState) {
+        for index in indices { state.runs[index].isStopped = true }
+        // No run begins or ends meanwhile, because that takes the lock.
+        if indices.contains(state.runs.count - 1) { markInnermostStopped() }
     }
 
     /// Queues a block, unless the thread has ended, or the process is a forked child. With `wakes`, a loop that sleeps
@@ -80,13 +87,13 @@ extension LoopCore {
         // A retained loop retains no descriptors. They are closed after the lock.
         let waitSets = state.withLock { state in state.modes.indices.map { state.modes[$0].waitSet.take() } }
         for waitSet in waitSets { waitSet?.close() }
-        let wakeEvent = wakeEvent.withLock { $0.take() }
-        withExtendedLifetime(wakeEvent) {}
+        wakeEvent.close()
         passEnds(.runEnds(left: 0))
         _ = progress.tapes.exchange(TapeChain())
         let (whenEnded, guest) = state.withLock { state in
             // A handler may have ended the thread inside a run.
             state.runs = []
+            innermostRun.store(.none, ordering: .releasing)
             return (state.whenEnded.take(), state.guest.take())
         }
         withExtendedLifetime(guest) { whenEnded?() }
@@ -96,10 +103,13 @@ extension LoopCore {
 /// A run in progress.
 struct OpenRun {
     let mode: Int
+    /// Whether the run was stopped, while it is not the innermost. ``LoopThread/innermostRun`` says it of the innermost.
     var isStopped = false
     /// The wake state when the run began. It is asleep inside a sleep that another loop has the thread in. It becomes
     /// woken when a wake-up comes while this run is the innermost one.
     private(set) var formerState: LoopThread.WakeState
+
+    var innermostRun: LoopThread.InnermostRun { isStopped ? .stopped : .goesOn }
 
     mutating func noteWakeUp() { if formerState == .awake { formerState = .woken } }
 

@@ -152,7 +152,7 @@ extension LoopCore {
 
     func mayGoOn(_ source: RunLoopSource1, mode: Int) -> Bool {
         // No mode has an invalid source once the change is counted.
-        state.withLock { $0.runs.last?.isStopped == false && $0.modes[mode].contains(.source1(source)) }
+        !isStopped && state.withLock { $0.modes[mode].contains(.source1(source)) }
     }
 }
 

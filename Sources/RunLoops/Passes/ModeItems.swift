@@ -114,16 +114,11 @@ struct ModeItems {
     // MARK: The wait set
 
     /// The wait set for a run. The first run of the loop makes the eventfd that wakes it.
-    mutating func preparedWaitSet(_ wakeEvent: borrowing Lock<EventDescriptor?>) throws(RunLoopError) -> WaitSet {
+    mutating func preparedWaitSet(_ wakeEvent: borrowing WakeEvent) throws(RunLoopError) -> WaitSet {
         if isPrepared, let waitSet { return waitSet }
         let waitSet = try madeWaitSet()
-        let event = try wakeEvent.withLock { wakeEvent throws(RunLoopError) in
-            let event = if let wakeEvent { wakeEvent } else { try EventDescriptor() }
-            wakeEvent = event
-            return event
-        }
         // Edge-triggered, because then no thread has to read the counter, which saves a system call per wake-up.
-        try waitSet.add(event.descriptor, .readable, once: true, token: Self.wakeToken)
+        try waitSet.add(wakeEvent.made(), .readable, once: true, token: Self.wakeToken)
         isPrepared = true
         return waitSet
     }

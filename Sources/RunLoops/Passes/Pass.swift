@@ -19,8 +19,6 @@ struct OpenMode {
     let depth: Int
     let flags: ModeFlags
     let waitSet: WaitSet
-    /// The loop's count of changes when the run began.
-    let changes: Int
 }
 
 /// The state of a run from one pass to the next.

@@ -20,7 +20,8 @@ extension LoopCore {
     }
 
     private func run(_ mode: OpenMode, until limit: MonotonicInstant, returnAfterSourceHandled: Bool) -> RunLoopResult {
-        if isStoppedAtEntry(mode) { return .stopped }
+        // An observer of the entry may have stopped the run.
+        if takeStop() { return .stopped }
         var pass = Pass(limit: limit, returnAfterSourceHandled: returnAfterSourceHandled)
         while true {
             var event = PassEvent.none
@@ -89,18 +90,21 @@ extension LoopCore {
             if mayBeEmpty { _ = state.madeIndex(of: mode, blocks) }
             guard let index = state.index(of: mode), mayBeEmpty || !isEmpty(state, mode: index) else { return nil }
             let waitSet = try state.modes[index].preparedWaitSet(wakeEvent)
+            let outer = innermostRun.exchange(.goesOn, ordering: .acquiringAndReleasing)
+            if outer != .none { state.runs[state.runs.count - 1].isStopped = outer == .stopped }
             state.runs.append(OpenRun(mode: index, formerState: wakeStateTaken()))
             return OpenMode(
-                index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet,
-                changes: changes.load(ordering: .acquiring))
+                index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet)
         }
     }
 
     func close() {
         let (left, wakesOuter) = state.withLock { state in
+            let run = state.runs.popLast()
+            innermostRun.store(state.runs.last?.innermostRun ?? .none, ordering: .releasing)
             // The outer runs have not seen the reason of a wake-up that came in this run, nor this run's changes, if
             // they sleep.
-            if let run = state.runs.popLast(), run.formerState != .awake, !state.runs.isEmpty {
+            if let run, run.formerState != .awake, !state.runs.isEmpty {
                 wakeState.value.store(.woken, ordering: .sequentiallyConsistent)
                 return (state.runs.count, true)
             }
@@ -112,17 +116,12 @@ extension LoopCore {
         if left == 0 { passEnds(.runEnds(left: 0)) } else { passBegins(.runEnds(left: left)) }
     }
 
-    /// Whether an observer of the entry has stopped the run.
-    func isStoppedAtEntry(_ mode: OpenMode) -> Bool {
-        changes.load(ordering: .acquiring) != mode.changes && state.withLock { $0.takeStop() }
-    }
-
     /// The run's result if it ends here. If not, only wake-ups from now on prevent the next sleep, because the new pass
     /// sees the reasons of earlier ones.
     private func endOfPass(_ mode: OpenMode, mayBeEmpty: Bool) -> RunLoopResult? {
         if crl_is_forked() { return .stopped }
         return state.withLock { state in
-            if state.takeStop() { return .stopped }
+            if takeStop() { return .stopped }
             if !mayBeEmpty, isEmpty(state, mode: mode.index) { return .finished }
             if wakeStateTaken() == .woken { state.runs[state.runs.count - 1].noteWakeUp() }
             return nil
@@ -257,14 +256,5 @@ extension LoopCore {
             turn.source.invalidate()
         }
         return handled
-    }
-}
-
-extension LoopState {
-    /// Whether the innermost run was stopped. Clears the stop.
-    fileprivate mutating func takeStop() -> Bool {
-        guard let run = runs.last, run.isStopped else { return false }
-        runs[runs.count - 1].isStopped = false
-        return true
     }
 }

@@ -21,7 +21,7 @@ extension LoopCore {
                 known = .source(turn, [])
                 return true
             }
-            let isPolling = limit == .distantPast || !fallsAsleep(mode, &state, isRaised: isRaised)
+            let isPolling = limit == .distantPast || !fallsAsleep(isRaised: isRaised)
             if isPolling, !isMain, state.modes[mode.index].sources1.isEmpty, !hasGuest {
                 known = state.modes[mode.index].hasTimerDue() ? .timers : PassEvent.none
                 return true
@@ -47,8 +47,12 @@ extension LoopCore {
 
     /// False when the loop must not sleep, because after a wake-up since the pass began it must see the work first.
     @inline(__always)
-    func fallsAsleep(_ mode: OpenMode, _ state: inout LoopState, isRaised: Bool) -> Bool {
-        !isRaised && !state.runs[state.runs.count - 1].isStopped && changeWakeState(from: .awake, to: .asleep)
+    func fallsAsleep(isRaised: Bool) -> Bool {
+        guard !isRaised, changeWakeState(from: .awake, to: .asleep) else { return false }
+        if !isStopped { return true }
+        // The loop may be woken by now, and stays so.
+        _ = changeWakeState(from: .asleep, to: .awake)
+        return false
     }
 
     @inline(__always)
