@@ -7,9 +7,9 @@ struct CProgram {
     enum Compiler: String, CaseIterable, Sendable {
         case clang, gcc, clangxx = "clang++", gxx = "g++"
 
-        /// The compilers of C, and of C++.
-        static let c: [Compiler] = [.clang, .gcc]
-        static let cxx: [Compiler] = [.clangxx, .gxx]
+        /// The compilers of C, and of C++. A sanitized library needs the sanitizer that its own compiler links.
+        static let c: [Compiler] = CProgram.sanitizer == nil ? [.clang, .gcc] : [.clang]
+        static let cxx: [Compiler] = CProgram.sanitizer == nil ? [.clangxx, .gxx] : [.clangxx]
     }
 
     static let messagePorts = CProgram("behaviour.c")
@@ -29,7 +29,7 @@ struct CProgram {
 
     /// The names of the behaviours that the program checks.
     var behaviours: [String] {
-        let run = Run([path(.gcc)])
+        let run = Run([path(.clang)])
         run.child.wait()
         return String(decoding: run.output, as: UTF8.self).split(separator: "\n").map(String.init)
     }
@@ -58,9 +58,7 @@ struct CProgram {
     /// Compiles a file of the repository to a program, and returns the program's path.
     static func compiled(_ file: String, _ compiler: Compiler) -> String {
         let program = "\(folder.path)/\(file.split(separator: "/").joined(separator: "-"))-\(compiler.rawValue)"
-        // A sanitizer of another compiler than the library's would be a second one in the program.
-        let sanitizer = isThreadSanitized ? "-fsanitize=thread" : isAddressSanitized ? "-fsanitize=address" : ""
-        let options = "-g -Wall -Werror \(compiler.isToolchains ? sanitizer : "")"
+        let options = "-g -Wall -Werror \(sanitizer.map { "-fsanitize=\($0)" } ?? "")"
         run(
             "$2 \(options) \"$0/$3\" -o \"$4\" $(pkg-config --cflags --libs CoreFoundationPorts)",
             compiler.rawValue, file, program)
@@ -91,7 +89,10 @@ struct CProgram {
             mayFail: true, compiler.rawValue, source)
     }
 
-    private static let isAddressSanitized = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__asan_init") != nil
+    /// The sanitizer of this process, and so of the library; nil without one.
+    static let sanitizer =
+        isThreadSanitized
+        ? "thread" : dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__asan_init") != nil ? "address" : nil
 
     private static let path = "\(toolchain)/bin:/usr/bin:/bin:\(home)/.cargo/bin"
     private static let rustup = ProcessInfo.processInfo.environment["RUSTUP_HOME"] ?? "\(home)/.rustup"
@@ -110,8 +111,4 @@ struct CProgram {
         precondition(mayFail || status == 0, String(decoding: run.errors, as: UTF8.self))
         return String(decoding: run.errors, as: UTF8.self)
     }
-}
-
-extension CProgram.Compiler {
-    fileprivate var isToolchains: Bool { self == .clang || self == .clangxx }
 }
