@@ -22,7 +22,7 @@ open class SendRightPort: Port, @unchecked Sendable {
     private struct Delegate: @unchecked Sendable {
         // As in `MessageTarget`.
         weak var object: (any PortDelegate)?
-        var target: MessageTarget? { object.map { MessageTarget(port: nil, delegate: $0) } }
+        var target: MessageTarget { MessageTarget(port: nil, delegate: object) }
     }
 
     /// The port's handler has it without the port.
@@ -66,7 +66,7 @@ open class SendRightPort: Port, @unchecked Sendable {
         // Called under the port's lock: the last reference to an object must not go there.
         end.setTarget { [weak self, currentDelegate] in
             var target = currentDelegate.value.withLock { $0.target }
-            target?.port = self
+            target.port = self
             return target
         }
     }
@@ -122,16 +122,16 @@ open class SendRightPort: Port, @unchecked Sendable {
     // MARK: Delegate
 
     /// Sets the delegate, which handles messages on the threads of the loops that the port is added to. The port does not
-    /// keep the delegate. Without a delegate, messages wait.
+    /// keep the delegate. Without a delegate, a loop takes each message and drops it, as on macOS.
     open override func setDelegate(_ anObject: (any PortDelegate)?) {
         let delegate = Delegate(object: anObject)
         currentDelegate.value.withLock { $0 = delegate }
-        // Messages may wait for the delegate.
+        // The delegate takes the place of a handler that the program has set since.
         if anObject != nil, let end { handleMessages(of: end) }
     }
 
     /// The delegate.
-    open override func delegate() -> (any PortDelegate)? { currentDelegate.value.withLock { $0.target }?.delegate }
+    open override func delegate() -> (any PortDelegate)? { currentDelegate.value.withLock { $0.target }.delegate }
 
     // MARK: Loops
 

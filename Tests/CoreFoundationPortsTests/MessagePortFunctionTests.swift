@@ -51,6 +51,32 @@ import Testing
         deinit { invalidate() }
     }
 
+    @Test func `messages to a port without a source wait, and then their senders`() throws {
+        var context = CFMessagePortContext()
+        let handled = Shared(0)
+        context.info = Unmanaged.passUnretained(handled).toOpaque()
+        let port = try #require(
+            CFMessagePortCreateLocal(
+                nil, name,
+                { _, _, _, info in
+                    guard let info else { return nil }
+                    Unmanaged<Shared<Int>>.fromOpaque(info).takeUnretainedValue().withLock { $0 += 1 }
+                    return nil
+                }, &context, nil))
+        let remote = try #require(CFMessagePortCreateRemote(nil, name))
+        func send() -> Int32 { CFMessagePortSendRequest(remote, 1, nil, 0.1, 0, nil, nil) }
+        let all = 1000
+        for _ in 0..<all { #expect(send() == Int32(kCFMessagePortSuccess)) }
+        #expect(send() == Int32(kCFMessagePortSendTimeout))
+        let source = CFMessagePortCreateRunLoopSource(nil, port, 0)
+        CFRunLoopAddSource(CFRunLoopGetCurrent(), source, .defaultMode)
+        let deadline = ContinuousClock.Instant.patience
+        while handled.withLock({ $0 }) < all, .now < deadline { CFRunLoopRunInMode(.defaultMode, 1, true) }
+        #expect(handled.withLock { $0 } == all)
+        #expect(send() == Int32(kCFMessagePortSuccess))
+        CFMessagePortInvalidate(port)
+    }
+
     private func ask(
         _ port: CFMessagePort, _ bytes: [UInt8], timeout: Double = 30
     ) -> (result: Int32, reply: [UInt8]?) {

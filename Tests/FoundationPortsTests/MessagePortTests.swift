@@ -110,6 +110,23 @@ import Testing
         port.invalidate()
     }
 
+    @Test func `a request to a port without a delegate is unanswered`() throws {
+        let port = try makePort()
+        let right = try #require(port.sendRight)
+        RunLoop.current.add(port, forMode: .default)
+        let asker = Helper { () -> PortError? in
+            do throws(PortError) {
+                _ = try RemoteMessagePort(right).request(id: 1, nil, timeout: .seconds(50))
+                return nil
+            } catch {
+                return error
+            }
+        }
+        #expect(RunLoop.current.run(mode: .default, before: .patience))
+        #expect(asker.value() == .some(.unanswered(port: right.identity)))
+        port.invalidate()
+    }
+
     @Test func `a request whose message is dropped is unanswered`() throws {
         let port = try makePort()
         let right = try #require(port.sendRight)
