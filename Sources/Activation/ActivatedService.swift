@@ -66,8 +66,8 @@ public final class ActivatedService: Sendable {
         try await activator.send(MachPort.Message(id: ServiceMessage.ready), before: .now + .seconds(10))
     }
 
-    /// Suspends until no message has come for ``idleTime``, and none is being handled. Without that time, or without an
-    /// activator that would start the service again, that is never.
+    /// Suspends until no message has come for ``idleTime``, none waits, and none is being handled. Without that time, or
+    /// without an activator that would start the service again, that is never.
     /// - Throws: `CancellationError`.
     public nonisolated(nonsending) func waitUntilIdle() async throws(CancellationError) {
         do {
@@ -78,7 +78,7 @@ public final class ActivatedService: Sendable {
             while true {
                 try await Task.sleep(for: max(idleTime / 8, .milliseconds(1)))
                 let activity = port.activity
-                if activity.isInProgress || activity.taken != taken || !activator.isValid {
+                if activity.isBusy || activity.taken != taken || !activator.isValid {
                     (taken, since) = (activity.taken, .now)
                 }
                 if since + idleTime <= .now { return }
@@ -95,6 +95,8 @@ public final class ActivatedService: Sendable {
     /// - Throws: `PortError` when the activator has not taken the port: the port goes on here. `CancellationError`.
     @discardableResult
     public nonisolated(nonsending) func giveBack(before deadline: ContinuousClock.Instant? = nil) async throws -> Bool {
-        try await port.handOver(to: activator, id: ServiceMessage.giveBack, before: deadline)
+        let isDone = try await port.handOver(to: activator, id: ServiceMessage.giveBack, before: deadline)
+        try? await activator.send(ServiceMessage.taken(port.activity.taken), before: .now + .seconds(1))
+        return isDone
     }
 }

@@ -181,9 +181,12 @@ final class ServiceKeeper: Sendable {
         set(.waiting)
         while true {
             try await waitForReason(at: server)
-            let (returned, end) = try await serve(server, &policy)
+            let start = ContinuousClock.now
+            let (returned, end) = try await serve(server)
             server = returned
-            if let (reason, pause) = policy.ended(end, at: .now) { try await refuse(server, reason, for: pause) }
+            if let (reason, pause) = policy.ended(end, after: .now - start, at: .now) {
+                try await refuse(server, reason, for: pause)
+            }
         }
     }
 
@@ -224,9 +227,7 @@ final class ServiceKeeper: Sendable {
     }
 
     /// Starts the service, lends it the port, and waits until it has ended and the port is back.
-    private func serve(
-        _ server: LocalMessagePort, _ policy: inout StartPolicy
-    ) async throws -> (LocalMessagePort, ServiceEnd) {
+    private func serve(_ server: LocalMessagePort) async throws -> (LocalMessagePort, ServiceEnd) {
         let life: ServiceLife
         do {
             let file = try folder.read(name)
@@ -251,7 +252,6 @@ final class ServiceKeeper: Sendable {
         } onCancel: {
             life.stop()
         }
-        if case .notStarted = end {} else { policy.started() }
         return (try await life.takeBack(), end)
     }
 }

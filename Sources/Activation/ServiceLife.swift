@@ -11,6 +11,8 @@ final class ServiceLife: Sendable {
         var isStopping = false
         /// Whether the service has given its port back.
         var isDone = false
+        /// The number of messages that it says it has taken, once it has given its port back.
+        var taken: Int?
     }
 
     private let file: ServiceFile
@@ -21,6 +23,8 @@ final class ServiceLife: Sendable {
     /// The port by which the service answers.
     private let desk: MachPort
     private let name: String
+    /// Whether a message waited at the port when the process was started.
+    private let hadWork: Bool
     /// Called with each phase, in order.
     private let note: @Sendable (ServicePhase) -> Void
     /// Whether the service has taken its port, and not ended before.
@@ -42,6 +46,7 @@ final class ServiceLife: Sendable {
             .discard, .file(log.path), .file(log.path)
         )
         desk = try MachPort(nameServer: nameServer)
+        hadWork = server.activity.isBusy
         loan = try MachPort.Loan(server.port)
         process = try WorkerProcess.start(program, port: desk.sendRight, nameServer: nameServer)
     }
@@ -70,7 +75,9 @@ final class ServiceLife: Sendable {
         let failure = await Task { await failureOfStart() }.value
         if failure != nil { process.send(signal: SIGKILL) }
         let status = await ending.value
-        if state.withLock({ $0.isStopping || $0.isDone }) { return .orderly }
+        let (isStopping, isDone, taken) = state.withLock { ($0.isStopping, $0.isDone, $0.taken) }
+        if isDone, !isStopping, hadWork, taken == 0 { return .unused }
+        if isStopping || isDone { return .orderly }
         return failure.map { .notStarted($0(status) + lastOutput) } ?? .crashed("it \(status)", output: lastOutput)
     }
 
@@ -118,7 +125,7 @@ final class ServiceLife: Sendable {
             note(.running(pid: process.pid))
             isReady.set(true)
         case ServiceMessage.giveBack: if let right = message.receiveRight(ofComponent: 0) { await claim(right) }
-        default: break
+        default: if let taken = ServiceMessage.taken(message) { state.withLock { $0.taken = taken } }
         }
     }
 

@@ -7,6 +7,7 @@ enum ServiceMessage {
     private static let lent: UInt32 = 110
     static let ready: UInt32 = 111
     static let giveBack: UInt32 = 112
+    private static let taken: UInt32 = 113
 
     /// Lends the service its port.
     static func lend(_ right: MachPort.ReceiveRight, idleTime: Duration?) -> MachPort.Message {
@@ -19,5 +20,15 @@ enum ServiceMessage {
         guard message.id == lent, let right = message.receiveRight(ofComponent: 0) else { return nil }
         let time = message.text(ofComponent: 1).flatMap { Int($0) }
         return (right, time.map { .milliseconds($0) })
+    }
+
+    /// Says how many messages the service has taken, after it has given its port back.
+    static func taken(_ count: Int) -> MachPort.Message {
+        MachPort.Message(id: taken, [.bytes(Array("\(count)".utf8))])
+    }
+
+    /// The number in a message of ``taken(_:)``; nil for another message.
+    static func taken(_ message: MachPort.Message) -> Int? {
+        message.id == taken ? message.text(ofComponent: 0).flatMap { Int($0) } : nil
     }
 }

@@ -54,6 +54,8 @@ enum ServiceEnd: Hashable {
     case notStarted(String)
     /// The process has ended, and was not asked to. The text about its output is for a reason that is shown.
     case crashed(String, output: String = "")
+    /// The service has given its port back, and has taken none of the messages that waited.
+    case unused
     /// The service had nothing to do, or was stopped.
     case orderly
 }
@@ -66,18 +68,26 @@ struct StartPolicy {
 
     private var crashes = RestartHistory(intensity)
     private var pause = pauses.lowerBound
-
-    /// The service runs.
-    mutating func started() { pause = Self.pauses.lowerBound }
+    private var wasUnused = false
 
     /// The service has ended.
+    /// - Parameter life: The time from its start to its end.
     /// - Returns: Nil when the next message may start it; else the reason and the time without a start.
     mutating func ended(
-        _ end: ServiceEnd, at time: ContinuousClock.Instant
+        _ end: ServiceEnd, after life: Duration, at time: ContinuousClock.Instant
     ) -> (reason: String, pause: Duration)? {
+        let wasUnused = exchange(&wasUnused, with: end == .unused)
         switch end {
-        case .orderly: return nil
+        case .orderly:
+            pause = Self.pauses.lowerBound
+            return nil
+        case .unused:
+            // Once is no failure: somebody may have asked the process to end before it could take a message.
+            guard wasUnused else { return nil }
+            return ("it gives its port back without taking the message that waits", nextPause())
         case .crashed(let reason, let output):
+            // It has worked for a while.
+            if life >= Self.intensity.period { pause = Self.pauses.lowerBound }
             guard let reasons = crashes.note(reason, at: time) else { return nil }
             crashes = RestartHistory(Self.intensity)
             var distinct: [String] = []

@@ -37,7 +37,12 @@ package struct PassOn: PortRequest {
 @main enum ActivationTestHelper {
     static func main() async throws {
         guard CommandLine.arguments.count > 1 else { return await TestService.main() }
-        if CommandLine.arguments[1] == "inherit" { return try await TestService.inherit() }
+        switch CommandLine.arguments[1] {
+        case "inherit": return try await TestService.inherit()
+        case "give-back": return try await TestService.giveBack()
+        case "serve-late": return try await TestService.serveLate()
+        default: break
+        }
         let pid = try await RequestClient(TestService.serviceName).request(WhoAreYou(), timeout: .seconds(60))
         TestService.print(to: STDOUT_FILENO, "\(pid)\n")
         exit(0)
@@ -61,10 +66,8 @@ private struct TestService: ServiceProgram {
             exit(3)
         }
         server.handle(WhoAreYou.self) { _ in getpid() }
-        server.handle(Note.self) { note in
-            let file = open(environment("NOTES") ?? "", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-            defer { close(file) }
-            print(to: file, "\(note.number)\n")
+        server.handle(Note.self) { request in
+            note("\(request.number)")
             return getpid()
         }
         server.handle(Ticks.self) { _ in
@@ -97,6 +100,36 @@ private struct TestService: ServiceProgram {
         let server = RequestServer(try await LocalMessagePort(claiming: right))
         try serve(server)
         try await server.run()
+    }
+
+    /// Gives its port back, whatever waits.
+    static func giveBack() async throws {
+        guard let service = try await ActivatedService.fromEnvironment() else { exit(4) }
+        try await service.ready()
+        try await service.giveBack()
+    }
+
+    /// Takes its first message later than it may be idle.
+    static func serveLate() async throws {
+        guard let service = try await ActivatedService.fromEnvironment(), let idleTime = service.idleTime else {
+            exit(4)
+        }
+        let server = RequestServer(service.port)
+        try serve(server)
+        try await service.ready()
+        async let running: Void = {
+            try await Task.sleep(for: idleTime * 200)
+            try await server.run()
+        }()
+        try await service.waitUntilIdle()
+        try await service.giveBack()
+        try await running
+    }
+
+    private static func note(_ text: String) {
+        let file = open(environment("NOTES") ?? "", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        defer { close(file) }
+        print(to: file, "\(text)\n")
     }
 
     static func print(to file: Int32, _ text: String) {

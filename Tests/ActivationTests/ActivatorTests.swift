@@ -191,12 +191,46 @@ import Testing
         }
     }
 
+    /// The error of a request that has to fail.
+    private func failure<R: PortRequest>(of request: R) async throws -> String {
+        let error = await #expect(throws: PortError.self) { try await ask(request) }
+        guard case .failed(_, let failure)? = error else { return "\(String(describing: error))" }
+        return failure.text
+    }
+
     @Test func `the request that a service dies of is an error, and the next one is answered`() async throws {
         write()
         try await withActivator { activator in
             await #expect(throws: PortError.self) { try await ask(Crash()) }
             _ = try await ask(WhoAreYou())
             #expect(try await activator.services().first?.startCount == 2)
+        }
+    }
+
+    @Test func `a service that gives its port back without taking the message has failed to start`() async throws {
+        write(program: "\(Child.folder)/ActivationTestHelper give-back")
+        try await withActivator { activator in
+            for _ in 0..<3 {
+                #expect(
+                    try await failure(of: WhoAreYou())
+                        == "the service “test” has failed: it gives its port back without taking the message that waits"
+                )
+            }
+            // The first time may be a stranger's doing. A busy machine may see the end of a pause.
+            #expect(try await (2...4).contains(activator.services().first?.startCount ?? 0))
+            // Without a message it has nothing to take.
+            #expect(try await activator.start("test").lastFailure == nil)
+            write()
+            _ = try await activator.reload()
+            _ = try await ask(WhoAreYou())
+        }
+    }
+
+    @Test func `a service is not idle while a message waits`() async throws {
+        write("test", "IdleSec=1ms", program: "\(Child.folder)/ActivationTestHelper serve-late")
+        try await withActivator { activator in
+            _ = try await ask(WhoAreYou())
+            #expect(try await activator.services().first?.startCount == 1)
         }
     }
 

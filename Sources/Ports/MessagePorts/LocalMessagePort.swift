@@ -169,9 +169,10 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         port.isScheduled(in: loop, forMode: mode)
     }
 
-    /// The number of messages that were taken, and whether any of them is still being handled.
-    package var activity: (taken: Int, isInProgress: Bool) {
-        (port.receiver.intake.totals.taken, !ledger.isEmpty || !ledger.serving.oneWay.isEmpty)
+    /// The number of messages that were taken, and whether another one waits, or any of them is still being handled.
+    package var activity: (taken: Int, isBusy: Bool) {
+        let look = port.receiver.intake.look()
+        return (look.taken, !look.isEmpty || !ledger.isEmpty || !ledger.serving.oneWay.isEmpty)
     }
 
     /// Asks all senders, and calls the closure once with the number of messages that wait: zero when the port is gone. The
