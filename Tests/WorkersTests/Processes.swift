@@ -6,3 +6,18 @@ func isGone(_ pid: pid_t) -> Bool {
     let status = String(decoding: bytes(ofFile: "/proc/\(pid)/stat"), as: UTF8.self)
     return status.isEmpty || status.split(separator: ")").last?.split(separator: " ").first == "Z"
 }
+
+/// The children of a process whose command line has a text.
+func children(of parent: pid_t, _ text: String) -> [pid_t] {
+    (entries(of: "/proc") ?? []).compactMap { pid_t($0) }.filter { pid in
+        let status = String(decoding: bytes(ofFile: "/proc/\(pid)/stat"), as: UTF8.self)
+        let fields = status.split(separator: ")").last?.split(separator: " ") ?? []
+        return fields.count > 1 && fields[0] != "Z" && fields[1] == "\(parent)" && commandLine(of: pid).contains(text)
+    }
+}
+
+/// The command line of a process, as `ps` shows it.
+func commandLine(of pid: pid_t) -> String {
+    let words = bytes(ofFile: "/proc/\(pid)/cmdline").split(separator: 0)
+    return words.map { String(decoding: $0, as: UTF8.self) }.joined(separator: " ")
+}

@@ -364,6 +364,26 @@ import WorkersTestHelper
         }
     }
 
+    @Test func `the guard of what workers have started is replaced when somebody ends it`() async throws {
+        let file = "\(folder.path)/pids"
+        let parent = Child(["\(Child.folder)/WorkersTestHelper", file], environment: ["PORTS_DIRECTORY": folder.path])
+        #expect(await waitUntil { bytes(ofFile: file).last == UInt8(ascii: "\n") })
+        let pids = String(decoding: bytes(ofFile: file).dropLast(), as: UTF8.self).split(separator: " ")
+            .compactMap { pid_t($0) }
+        #expect(pids.count == 4 && !pids.contains(where: isGone))
+        var former: [pid_t] = []
+        // At once, and then with pauses.
+        for _ in 0..<4 {
+            #expect(await waitUntil { children(of: parent.pid, "ports-guard").contains { !former.contains($0) } })
+            former = children(of: parent.pid, "ports-guard")
+            #expect(former.count == 1)
+            if former.count == 1 { kill(former[0], SIGKILL) }
+        }
+        #expect(await waitUntil { children(of: parent.pid, "ports-guard").contains { !former.contains($0) } })
+        parent.kill()
+        #expect(await waitUntil { pids.allSatisfy(isGone) })
+    }
+
     @Test func `a cancelled run stops the pool`() async throws {
         let pool = try WorkerPool(Self.program, count: 2, nameServer: names)
         let running = Task { try await pool.run() }
