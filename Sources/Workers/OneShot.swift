@@ -37,31 +37,24 @@ package final class OneShot<Value: Sendable>: Sendable {
         add(number) { if let value = $0 { body(value) } }
     }
 
-    /// Suspends until the value is set.
-    /// - Returns: Nil when the task was cancelled before.
-    package nonisolated(nonsending) func wait() async -> Value? {
+    /// Suspends until the value is set, the deadline, or the end of the task.
+    /// - Returns: Nil when the task was cancelled, or the deadline came, before the value.
+    package nonisolated(nonsending) func wait(until deadline: ContinuousClock.Instant? = nil) async -> Value? {
         guard let number = nextNumber() else { return value }
+        var alarm: Alarm?
+        defer { alarm?.cancel() }
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 add(number) { continuation.resume(returning: $0) }
                 // The handler of a task that is cancelled already was called before the waiter was there.
-                if Task.isCancelled { giveUp(number) }
+                if Task.isCancelled { return giveUp(number) }
+                // When the waiter is there, because a passed deadline comes at once.
+                if let deadline {
+                    alarm = Alarm(at: MonotonicInstant(deadline)) { [weak self] in self?.giveUp(number) }
+                }
             }
         } onCancel: {
             giveUp(number)
-        }
-    }
-
-    /// Suspends until the value is set, the deadline, or the end of the task.
-    package nonisolated(nonsending) func wait(until deadline: ContinuousClock.Instant) async -> Value? {
-        await withTaskGroup { group in
-            group.addTask { await self.wait() }
-            group.addTask {
-                try? await Task.sleep(until: deadline, clock: .continuous)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
         }
     }
 

@@ -6,7 +6,7 @@ package struct Work: PortRequest {
     package typealias Reply = Done
 
     package enum Kind: String, Codable, Sendable {
-        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, stop, grow, orphan, daemon, fill
+        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, late, stop, grow, orphan, daemon, fill
     }
 
     package struct Refused: Error, Codable, Hashable {}

@@ -1,4 +1,5 @@
 import Glibc
+import RunLoops
 import TestSupport
 import Workers
 
@@ -35,6 +36,7 @@ import Workers
         case .exit: exit(7)
         case .hang: while true { usleep(100_000) }
         case .sleep: try await Task.sleep(for: .seconds(600))
+        case .late: usleep(150_000)
         case .stop: raise(SIGSTOP)
         case .grow:
             let memory = UnsafeMutableRawPointer.allocate(byteCount: 512 << 20, alignment: 4096)
@@ -68,8 +70,13 @@ import Workers
     }
 
     /// Writes the numbers of its workers, and of what they have started, to the file of its argument, and waits for its end.
-    /// A second argument is the name of a port.
+    /// A second argument is the name of a port. Other first arguments are no paths.
     static func run() async throws {
+        switch CommandLine.arguments[1] {
+        case "growth": return try await measureGrowth(CommandLine.arguments[2])
+        case "late": return try await askLate(CommandLine.arguments[2])
+        default: break
+        }
         let server = CommandLine.arguments.count > 2 ? try RequestServer(name: CommandLine.arguments[2]) : nil
         defer { withExtendedLifetime(server) {} }
         let pool = try WorkerPool(count: 2)
@@ -78,6 +85,68 @@ import Workers
         let other = try await pool.request(Work(.orphan), timeout: .seconds(60))
         append("\(one.pid) \(other.pid) \(one.child ?? 0) \(other.child ?? 0)\n", to: CommandLine.arguments[1])
         try await running
+    }
+
+    /// Writes how many bytes the heap grows by for each request that has waited for a worker, and for each wait for the end of
+    /// a thread. All could have waited for an hour.
+    private static func measureGrowth(_ file: String) async throws {
+        let pool = try WorkerPool(count: 1)
+        async let running: Void = pool.run()
+        func ask(_ count: Int) async throws {
+            try await withThrowingTaskGroup { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        for number in 0..<count / 8 {
+                            _ = try await pool.request(Work(.answer, number), timeout: .seconds(3600))
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+        func join(_ count: Int) async throws {
+            for _ in 0..<count {
+                let thread = try await RunLoopThread(name: "short")
+                thread.stop()
+                guard try await thread.join(before: .now + .seconds(3600)) else { return }
+            }
+        }
+        /// The least of several rounds: what stays grows in each.
+        func growth(_ count: Int, _ body: (Int) async throws -> Void) async throws -> Int {
+            var least = Int.max
+            for _ in 0..<4 {
+                let before = heapUse()
+                try await body(count)
+                least = min(least, heapUse() - before)
+            }
+            return max(0, least / count)
+        }
+        let ofRequests = try await growth(2000, ask)
+        let ofJoins = try await growth(500, join)
+        append("\(ofRequests) \(ofJoins)\n", to: file)
+        await pool.stop()
+        try await running
+    }
+
+    /// Asks workers that are late for each request but well. Writes their numbers, again and again.
+    private static func askLate(_ file: String) async throws {
+        var options = WorkerPool.Options()
+        (options.startTime, options.hangTime, options.intensity.most) = (.seconds(60), .milliseconds(400), 0)
+        (options.pingPeriod, options.pingTime) = (.milliseconds(50), .milliseconds(400))
+        let pool = try WorkerPool(count: 8, options: options)
+        try await withThrowingTaskGroup { group in
+            group.addTask { try await pool.run() }
+            _ = await waitUntil { pool.workers.count == 8 }
+            for _ in 0..<8 {
+                group.addTask {
+                    while true { _ = try? await pool.request(Work(.late), timeout: .milliseconds(50)) }
+                }
+            }
+            while true {
+                append(pool.workers.map { "\($0.pid)" }.sorted().joined(separator: " ") + "\n", to: file)
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        }
     }
 
     private static func append(_ text: String, to path: String) {

@@ -31,12 +31,15 @@ final class AwaitedState<State: Sendable, Value: Sendable>: Sendable {
         for (continuation, value) in served { continuation.resume(returning: value) }
     }
 
-    /// Suspends until there is a value, and takes it; nil when the task was cancelled and there is none.
-    nonisolated(nonsending) func value() async -> Value? {
+    /// Suspends until there is a value, and takes it; nil when the task was cancelled, or the deadline came, and there is
+    /// none.
+    nonisolated(nonsending) func value(before deadline: MonotonicInstant = .distantFuture) async -> Value? {
         let number = content.withLock { content in
             content.lastNumber += 1
             return content.lastNumber
         }
+        var alarm: Alarm?
+        defer { alarm?.cancel() }
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let (value, waits) = content.withLock { content in
@@ -46,13 +49,19 @@ final class AwaitedState<State: Sendable, Value: Sendable>: Sendable {
                     if waits { content.waiters.append((number, continuation)) }
                     return (value, waits)
                 }
-                if !waits { continuation.resume(returning: value) }
+                guard waits else { return continuation.resume(returning: value) }
+                // When the waiter is there, because a passed deadline comes at once.
+                if deadline != .distantFuture { alarm = Alarm(at: deadline) { [weak self] in self?.giveUp(number) } }
             }
         } onCancel: {
-            let waiter = content.withLock { content in
-                content.waiters.firstIndex { $0.number == number }.map { content.waiters.remove(at: $0) }
-            }
-            waiter?.continuation.resume(returning: nil)
+            giveUp(number)
         }
+    }
+
+    private func giveUp(_ number: UInt64) {
+        let waiter = content.withLock { content in
+            content.waiters.firstIndex { $0.number == number }.map { content.waiters.remove(at: $0) }
+        }
+        waiter?.continuation.resume(returning: nil)
     }
 }

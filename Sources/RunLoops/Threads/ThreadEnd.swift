@@ -15,19 +15,11 @@ final class ThreadEnd: Sendable {
     nonisolated(nonsending) func value() async { _ = await isOver.value() }
 
     /// False when the deadline came first.
-    nonisolated(nonsending) func value(before deadline: ContinuousClock.Instant?) async throws -> Bool {
-        let hasCome = try await withThrowingTaskGroup { group in
-            group.addTask { await self.isOver.value() }
-            if let deadline {
-                group.addTask {
-                    try await Task.sleep(until: deadline, clock: .continuous)
-                    return false
-                }
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
-        }
-        guard let hasCome else { throw CancellationError() }
-        return hasCome || latch.wait(until: .distantPast)
+    nonisolated(nonsending) func value(before deadline: ContinuousClock.Instant?) async throws(CancellationError)
+        -> Bool
+    {
+        if await isOver.value(before: MonotonicInstant(deadline)) ?? latch.wait(until: .distantPast) { return true }
+        if Task.isCancelled { throw CancellationError() }
+        return false
     }
 }
