@@ -33,10 +33,15 @@ final class PoolWorker: Sendable {
         if program.processGroup == .inherited { program.processGroup = .own }
         program.endsWithLauncher = true
         program.environment = program.environment.updating([PoolMember.variable: "\(options.requestsPerWorker)"])
-        let deadline = ContinuousClock.now + options.startTime
         let process = try surroundings.start(program, of: name, nameServer)
         do {
-            _ = try await process.checkIn(before: deadline)
+            let checkIn = OneShot<Result<MachPort.SendRight, CheckInError>>()
+            process.onCheckIn { checkIn.set($0) }
+            guard let outcome = await checkIn.wait(within: options.startTime) else {
+                try Task.checkCancellation()
+                throw CheckInError.timedOut(worker: "worker “\(program.executable)”")
+            }
+            _ = try outcome.get()
             return try PoolWorker(name, process, options)
         } catch {
             process.send(signal: SIGKILL)
@@ -78,7 +83,7 @@ final class PoolWorker: Sendable {
 
     private func killLater() {
         Task {
-            if await ended.wait(until: .now + options.stopTime) != nil { return }
+            if await ended.wait(within: options.stopTime) != nil { return }
             state.withLock { $0.isKilled = true }
             process.send(signal: SIGKILL)
         }
@@ -110,8 +115,7 @@ final class PoolWorker: Sendable {
     /// How the worker has ended; nil when it lives on. Waits also in a cancelled task.
     nonisolated(nonsending) func end(after loss: Loss) async -> WorkerEnd? {
         begin(loss)
-        let deadline = ContinuousClock.now + loss.patience
-        if let end = await Task(operation: { await ended.wait(until: deadline) }).value { return end }
+        if let end = await Task(operation: { await ended.wait(within: loss.patience) }).value { return end }
         guard kill(after: loss) else { return nil }
         return await Task { await ended.wait() }.value
     }
@@ -119,7 +123,7 @@ final class PoolWorker: Sendable {
     /// How the worker has ended; nil when it lives on. Blocks the thread.
     func blockUntilEnd(after loss: Loss) -> WorkerEnd? {
         begin(loss)
-        if let end = ended.block(until: .now + loss.patience) { return end }
+        if let end = ended.block(within: loss.patience) { return end }
         return kill(after: loss) ? ended.block(until: nil) : nil
     }
 
@@ -158,28 +162,47 @@ final class PoolWorker: Sendable {
     private static let lookPeriod = Duration.milliseconds(250)
 
     private func watchMemory(_ limit: Int) async {
-        while (try? await Task.sleep(for: Self.lookPeriod)) != nil {
+        while await isThere(after: Self.lookPeriod) {
             if let memory = ProcessStatus.memory(of: process.pid), memory > limit { return kill(.memoryLimit(limit)) }
         }
     }
 
     private func ping(each period: Duration, _ isBusy: @Sendable () -> Bool) async {
-        while (try? await Task.sleep(for: period)) != nil {
+        while await isThere(after: period) {
             if isBusy() { continue }
-            do {
-                _ = try await client.request(PoolPing(), timeout: options.pingTime)
-            } catch {
-                if PortError.isTimeout(error), !isBusy() { return kill(.silent(options.pingTime)) }
+            if await !answers(PoolPing(), within: options.pingTime), !isBusy() {
+                return kill(.silent(options.pingTime))
             }
         }
     }
 
+    /// - Returns: False when the worker has ended, or the task was cancelled.
+    private func isThere(after time: Duration) async -> Bool {
+        await ended.wait(until: .now + time) == nil && !Task.isCancelled
+    }
+
     /// Returns when the worker has a place for a request again whose asker has left. Kills a worker that stays busy.
     nonisolated(nonsending) func becomeFree() async {
-        do {
-            _ = try await client.request(PoolTurn(), timeout: options.hangTime)
-        } catch {
-            if PortError.isTimeout(error) { kill(.hung(options.hangTime)) }
-        }
+        if await !answers(PoolTurn(), within: options.hangTime) { kill(.hung(options.hangTime)) }
     }
+
+    /// Asks the worker, and waits as long as this process runs for some time.
+    /// - Returns: False when the worker has not answered, lives on, and the task was not cancelled.
+    private nonisolated(nonsending) func answers(_ question: some PortRequest, within time: Duration) async -> Bool {
+        let outcome = OneShot<Bool>()
+        let asking = Task {
+            do {
+                _ = try await client.request(question, timeout: Self.longTime)
+                outcome.set(true)
+            } catch {
+                // Other errors say that the worker ends.
+                outcome.set(!PortError.isTimeout(error))
+            }
+        }
+        defer { asking.cancel() }
+        return await outcome.wait(within: time) ?? Task.isCancelled
+    }
+
+    /// Longer than any worker is waited for.
+    private static let longTime = Duration.seconds(1 << 24)
 }
