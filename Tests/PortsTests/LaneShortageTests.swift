@@ -86,7 +86,8 @@ import Testing
         #expect(child.wait() == 0)
     }
 
-    @Test func `a sender whose files may have no size sends large messages by ZeroMQ`() throws {
+    @Test(.disabled(if: isThreadSanitized, "the sanitizer itself writes a large file at its start"))
+    func `a sender whose files may have no size sends large messages by ZeroMQ`() throws {
         let desk = try Desk(sandbox)
         let child = Child(
             "send-numbered", "200", in: sandbox, wrapper: ["/bin/sh", "-c", "ulimit -f 0; exec \"$@\"", "sh"])
