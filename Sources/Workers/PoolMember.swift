@@ -32,7 +32,8 @@ enum PoolMember {
 
     /// Answers requests until the pool ends this process, or has ended.
     static func work(_ setUp: (RequestServer) async throws -> Void) async throws {
-        // First: until the sequence is made, SIGTERM ends the process at once.
+        WorkerTitle.show()
+        // Soon: until the sequence is made, SIGTERM ends the process at once.
         let signals = try SignalSequence([SIGTERM])
         // A crash would lose complete lines, where the output is a file or a pipe.
         crl_buffer_output_by_lines()

@@ -25,15 +25,17 @@ final class PoolWorker: Sendable {
     }
 
     static func launch(
-        _ name: String, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
+        _ title: WorkerTitle, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
         _ surroundings: PoolSurroundings, _ nameServer: PortNameServer
     ) async throws -> PoolWorker {
         try Task.checkCancellation()
         var program = program
         if program.processGroup == .inherited { program.processGroup = .own }
         program.endsWithLauncher = true
-        program.environment = program.environment.updating([PoolMember.variable: "\(options.requestsPerWorker)"])
-        let process = try surroundings.start(program, of: name, nameServer)
+        program.title = title.commandLine
+        program.environment = program.environment.updating(title.variables(program.executable))
+            .updating([PoolMember.variable: "\(options.requestsPerWorker)"])
+        let process = try surroundings.start(program, of: "\(title)", nameServer)
         do {
             let checkIn = OneShot<Result<MachPort.SendRight, CheckInError>>()
             process.onCheckIn { checkIn.set($0) }
@@ -42,7 +44,7 @@ final class PoolWorker: Sendable {
                 throw CheckInError.timedOut(worker: "worker “\(program.executable)”")
             }
             _ = try outcome.get()
-            return try PoolWorker(name, process, options)
+            return try PoolWorker("\(title)", process, options)
         } catch {
             process.send(signal: SIGKILL)
             // Also in a cancelled task.

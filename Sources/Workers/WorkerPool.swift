@@ -214,11 +214,11 @@ public final class WorkerPool: Sendable {
             guarded.startCount += 1
             return guarded.startCount
         }
-        let name = "worker \(number) of \(self.name)"
+        let title = WorkerTitle(pool: name, number: number)
         do {
-            return .success(try await PoolWorker.launch(name, program, options, surroundings, nameServer))
+            return .success(try await PoolWorker.launch(title, program, options, surroundings, nameServer))
         } catch {
-            return .failure(LaunchFailure(worker: name, end: .notStarted("\(error)")))
+            return .failure(LaunchFailure(worker: "\(title)", end: .notStarted("\(error)")))
         }
     }
 

@@ -34,6 +34,8 @@ package struct Done: Codable, Sendable, Hashable {
     package var child: Int32?
     /// Its temporary folder.
     package var folder: String?
+    /// Its arguments.
+    package var arguments: [String] = []
 }
 
 /// Counts up, forever.

@@ -22,7 +22,7 @@ import Workers
         print(work.output, terminator: "")
         _ = write(STDERR_FILENO, work.errors, work.errors.utf8.count)
         if let record = work.record { append("\(work.number)\n", to: record) }
-        var done = Done(number: work.number, pid: getpid())
+        var done = Done(number: work.number, pid: getpid(), arguments: CommandLine.arguments)
         switch work.kind {
         case .answer: break
         case .fail: throw Work.Refused()

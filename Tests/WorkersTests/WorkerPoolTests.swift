@@ -339,6 +339,23 @@ import WorkersTestHelper
         }
     }
 
+    @Test func `ps and top show a worker's name, and the worker sees its own arguments`() async throws {
+        var program = Self.program
+        program.arguments = ["--one", "two"]
+        let pool = try WorkerPool(program, count: 1, name: "thumbnails", nameServer: names)
+        async let running: Void = pool.run()
+        let done = try await ask(pool, Work(.answer))
+        #expect(commandLine(of: done.pid) == "thumbnails: worker 1 --one two")
+        #expect(line(in: "/proc/\(done.pid)/comm") == "w1 thumbnails")
+        #expect(done.arguments == [program.executable, "--one", "two"])
+        kill(done.pid, SIGKILL)
+        let next = try await ask(pool, Work(.answer), retries: 1)
+        #expect(commandLine(of: next.pid).hasPrefix("thumbnails: worker 2 "))
+        #expect(!String(decoding: bytes(ofFile: "/proc/\(next.pid)/environ"), as: UTF8.self).isEmpty)
+        await pool.stop()
+        try await running
+    }
+
     @Test func `what a worker has started ends with it`() async throws {
         try await withPool(1) { pool in
             let done = try await ask(pool, Work(.orphan))
@@ -377,7 +394,10 @@ import WorkersTestHelper
             #expect(await waitUntil { children(of: parent.pid, "ports-guard").contains { !former.contains($0) } })
             former = children(of: parent.pid, "ports-guard")
             #expect(former.count == 1)
-            if former.count == 1 { kill(former[0], SIGKILL) }
+            guard former.count == 1 else { return }
+            #expect(commandLine(of: former[0]) == "/bin/sh -c eval \"$PORTS_GUARD\" ports-guard")
+            #expect(await waitUntil { line(in: "/proc/\(former[0])/comm") == "ports-guard" })
+            kill(former[0], SIGKILL)
         }
         #expect(await waitUntil { children(of: parent.pid, "ports-guard").contains { !former.contains($0) } })
         parent.kill()

@@ -30,7 +30,7 @@ final class GroupGuard: Sendable {
         /// Each warning comes once.
         var warnings: Set<String> = []
 
-        /// What a new guard is told.
+        /// The lines for a new guard.
         var list: [UInt8] { groups.flatMap { Array("+ \($0)\n".utf8) } }
     }
 

@@ -10,7 +10,8 @@ extension WorkerProcess.Configuration {
         let paths =
             [workingDirectory ?? "", controlGroup ?? ""]
             + [standardInput, standardOutput, standardError].map(\.description)
-        for word in [executable] + arguments + variables + paths where word.utf8.contains(0) {
+        let words = [title ?? executable] + arguments
+        for word in [executable] + words + variables + paths where word.utf8.contains(0) {
             throw .notLaunched(reason: "\(word.debugDescription) contains a NUL")
         }
         // The child resolves the path in the same way. Its failure there would look like a failure to start the
@@ -25,7 +26,7 @@ extension WorkerProcess.Configuration {
             if stream != .inherit, streams.last == -1 { throw failure("standard \(name), \(stream)", errno) }
         }
 
-        let argv = ([executable] + arguments).map { strdup($0) } + [nil]
+        let argv = words.map { strdup($0) } + [nil]
         let envp = variables.map { strdup($0) } + [nil]
         defer { for string in argv + envp { free(string) } }
         return try withCGroup { (cgroup) throws(CheckInError) in
@@ -50,13 +51,16 @@ extension WorkerProcess.Configuration {
             }
         var pid: pid_t = 0
         var failed: UnsafePointer<CChar>?
-        let folder = workingDirectory.flatMap { strdup($0) }
-        defer { free(folder) }
+        let (path, folder) = (strdup(executable), workingDirectory.flatMap { strdup($0) })
+        defer {
+            free(path)
+            free(folder)
+        }
         let error = argv.withUnsafeBufferPointer { argv in
             envp.withUnsafeBufferPointer { envp in
                 limits.withUnsafeBufferPointer { limits in
                     var program = crl_program(
-                        path: UnsafePointer(argv[0]), arguments: argv.baseAddress, environment: envp.baseAddress,
+                        path: UnsafePointer(path), arguments: argv.baseAddress, environment: envp.baseAddress,
                         folder: folder,
                         standard: (streams[0], streams[1], streams[2]), group: Int32(group),
                         ends_with_launcher: endsWithLauncher, limits: limits.baseAddress,

@@ -30,6 +30,8 @@ extension WorkerProcess {
         /// The folder of a control group, to which this process may write; nil for this process's. It must be empty of
         /// other groups.
         public var controlGroup: String?
+        /// The program's name in `ps`, in place of its path; nil for the path. The program sees it as its first argument.
+        package var title: String?
 
         /// Makes a configuration. The program shares this process's surroundings unless told otherwise, but gets no
         /// descriptors except its standard streams.

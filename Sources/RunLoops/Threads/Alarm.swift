@@ -9,7 +9,7 @@ package struct Alarm: Sendable {
     private let timer: any DispatchSourceTimer
 
     /// - Parameters:
-    ///   - deadline: The time of the call. One that has passed is now.
+    ///   - deadline: The time of the call. The call is at once when the time has passed.
     ///   - body: Called on a thread of Dispatch's, which it must not block.
     package init(at deadline: MonotonicInstant, _ body: @escaping @Sendable () -> Void) {
         timer = DispatchSource.makeTimerSource()
