@@ -31,8 +31,8 @@ static bool fail(start *start, const char *what) {
 }
 
 // Called in the child. No other thread of the launcher's process may notice anything of it.
-// `kept` is a descriptor that stays open, or -1.
-static bool prepare(start *start, int kept) {
+// `report` is a descriptor above 3 that stays open, or -1.
+static bool prepare(start *start, int report) {
     const crl_program *program = start->program;
     if (program->ends_with_launcher) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return fail(start, "the signal at the launcher's end");
@@ -56,8 +56,11 @@ static bool prepare(start *start, int kept) {
     for (int place = 0; place < 3; place++)
         if (program->standard[place] >= 0 && dup2(program->standard[place], place) < 0)
             return fail(start, "the standard streams");
-    if (kept > 3 && syscall(SYS_close_range, 3, kept - 1, 0) != 0) return fail(start, "the end of other descriptors");
-    if (syscall(SYS_close_range, kept > 0 ? kept + 1 : 3, ~0U, 0) != 0)
+    int first = program->kept > 0 ? 4 : 3;
+    if (program->kept > 0 && dup2(program->kept, 3) < 0) return fail(start, "the descriptor for crashes");
+    if (report > first && syscall(SYS_close_range, first, report - 1, 0) != 0)
+        return fail(start, "the end of other descriptors");
+    if (syscall(SYS_close_range, report > 0 ? report + 1 : first, ~0U, 0) != 0)
         return fail(start, "the end of other descriptors");
     for (int index = 0; index < program->limit_count; index++) {
         struct rlimit limit = { program->limits[index].most, program->limits[index].most };
@@ -81,6 +84,10 @@ static bool prepare(start *start, int kept) {
 static int make_child(start *start) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return -1;
+    // The program may have 3 for itself.
+    int writing = fcntl(ends[1], F_DUPFD_CLOEXEC, 4);
+    close(ends[1]);
+    ends[1] = writing;
     int child = fork();
     if (child == 0) {
         if (prepare(start, ends[1])) {

@@ -33,6 +33,7 @@ enum PoolMember {
     /// Answers requests until the pool ends this process, or has ended.
     static func work(_ setUp: (RequestServer) async throws -> Void) async throws {
         WorkerTitle.show()
+        CrashReport.begin()
         // Soon: until the sequence is made, SIGTERM ends the process at once.
         let signals = try SignalSequence([SIGTERM])
         // A crash would lose complete lines, where the output is a file or a pipe.

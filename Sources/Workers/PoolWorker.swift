@@ -12,6 +12,8 @@ final class PoolWorker: Sendable {
     private let options: WorkerPool.Options
     private let state = Lock(State())
     private let ended = OneShot<WorkerEnd>()
+    /// How the worker has ended, for its requests: known before its end when it crashes, because it may write a backtrace.
+    private let cause = OneShot<WorkerEnd>()
 
     private struct State {
         /// Why the pool ends the worker; nil when it does not.
@@ -32,6 +34,7 @@ final class PoolWorker: Sendable {
         var program = program
         if program.processGroup == .inherited { program.processGroup = .own }
         program.endsWithLauncher = true
+        program.reportsCrashes = true
         program.title = title.commandLine
         program.environment = program.environment.updating(title.variables(program.executable))
             .updating([PoolMember.variable: "\(options.requestsPerWorker)"])
@@ -58,11 +61,24 @@ final class PoolWorker: Sendable {
         self.process = process
         self.options = options
         client = try process.client()
+        process.onCrash { [weak self] in self?.crashed(by: $0) }
         process.onExit { [weak self] in self?.ended(with: $0) }
     }
 
     private func ended(with status: ThreadRunLoop.ExitStatus) {
-        ended.set(state.withLock { $0.reason } ?? .ended(status))
+        let end = state.withLock { $0.reason } ?? .ended(status)
+        cause.set(end)
+        ended.set(end)
+    }
+
+    /// The time in which a worker that crashes has to end. Swift itself ends its backtrace after 30 s.
+    private static let traceTime = Duration.seconds(60)
+
+    private func crashed(by signal: Int32) {
+        let end = WorkerEnd.ended(.signaled(signal))
+        note(end)
+        cause.set(end)
+        killLater(after: Self.traceTime, end)
     }
 
     /// Whether the pool has killed a worker that it had asked to end.
@@ -70,8 +86,9 @@ final class PoolWorker: Sendable {
 
     // MARK: Ending
 
-    /// Kills the worker.
-    func kill(_ reason: WorkerEnd) {
+    /// Kills the worker, unless it ends by itself.
+    private func kill(_ reason: WorkerEnd) {
+        if cause.isSet { return }
         note(reason)
         process.send(signal: SIGKILL)
     }
@@ -80,12 +97,13 @@ final class PoolWorker: Sendable {
     func end(_ reason: WorkerEnd) {
         note(reason)
         process.send(signal: SIGTERM)
-        killLater()
+        killLater(after: options.stopTime, reason)
     }
 
-    private func killLater() {
+    private func killLater(after time: Duration, _ reason: WorkerEnd) {
         Task {
-            if await ended.wait(within: options.stopTime) != nil { return }
+            if await ended.wait(within: time) != nil { return }
+            note(reason)
             state.withLock { $0.isKilled = true }
             process.send(signal: SIGKILL)
         }
@@ -117,23 +135,23 @@ final class PoolWorker: Sendable {
     /// How the worker has ended; nil when it lives on. Waits also in a cancelled task.
     nonisolated(nonsending) func end(after loss: Loss) async -> WorkerEnd? {
         begin(loss)
-        if let end = await Task(operation: { await ended.wait(within: loss.patience) }).value { return end }
+        if let end = await Task(operation: { await cause.wait(within: loss.patience) }).value { return end }
         guard kill(after: loss) else { return nil }
-        return await Task { await ended.wait() }.value
+        return await Task { await cause.wait() }.value
     }
 
     /// How the worker has ended; nil when it lives on. Blocks the thread.
     func blockUntilEnd(after loss: Loss) -> WorkerEnd? {
         begin(loss)
-        if let end = ended.block(within: loss.patience) { return end }
-        return kill(after: loss) ? ended.block(until: nil) : nil
+        if let end = cause.block(within: loss.patience) { return end }
+        return kill(after: loss) ? cause.block(until: nil) : nil
     }
 
     private func begin(_ loss: Loss) { if loss == .certain { note(nil) } }
 
     /// Kills a worker that lives on without its port.
     private func kill(after loss: Loss) -> Bool {
-        if loss == .certain { process.send(signal: SIGKILL) }
+        if loss == .certain { kill(.lingering(loss.patience)) }
         return loss == .certain
     }
 
@@ -142,7 +160,7 @@ final class PoolWorker: Sendable {
     func isLeaving() {
         let isFirst = state.withLock { state in !exchange(&state.isLeaving, with: true) }
         note(nil)
-        if isFirst { killLater() }
+        if isFirst { killLater(after: options.stopTime, .lingering(options.stopTime)) }
     }
 
     // MARK: Looking after it

@@ -14,6 +14,8 @@ public enum WorkerEnd: Error, Sendable, Hashable, CustomStringConvertible {
     case silent(Duration)
     /// The pool has killed it, because it had more memory than this many bytes.
     case memoryLimit(Int)
+    /// The pool has killed it, because it took no more requests, and was still there after this time.
+    case lingering(Duration)
     /// The pool has ended it after this number of requests.
     case requestLimit(Int)
     /// It could not be started, or has not checked in.
@@ -28,6 +30,7 @@ public enum WorkerEnd: Error, Sendable, Hashable, CustomStringConvertible {
         case .hung(let time): "was killed: it was still busy \(time) after its request had timed out or was cancelled"
         case .silent(let time): "was killed: it had nothing to do, and did not answer for \(time)"
         case .memoryLimit(let bytes): "was killed: memory limit \(Self.text(ofBytes: bytes))"
+        case .lingering(let time): "was killed: it took no more requests, and was still there after \(time)"
         case .requestLimit(let count): "was ended: limit of \(count) requests"
         case .notStarted(let reason): "did not start: \(reason)"
         case .stopped: "was ended with its pool"

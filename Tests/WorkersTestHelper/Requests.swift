@@ -6,7 +6,8 @@ package struct Work: PortRequest {
     package typealias Reply = Done
 
     package enum Kind: String, Codable, Sendable {
-        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, late, stop, grow, orphan, daemon, fill
+        case answer, fail, cancel, segfault, trap, kill, exit, hang, sleep, late, stop, grow, orphan, daemon, fill,
+            crash, close
     }
 
     package struct Refused: Error, Codable, Hashable {}

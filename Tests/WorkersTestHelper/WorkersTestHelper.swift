@@ -31,6 +31,10 @@ import Workers
             // Sanitizers have an action of their own.
             signal(SIGSEGV, SIG_DFL)
             raise(SIGSEGV)
+        case .crash: UnsafeMutablePointer<Int>(bitPattern: 16)?.pointee = 1
+        case .close:
+            for descriptor in 3..<Int32(1024) { close(descriptor) }
+            while true { usleep(100_000) }
         case .trap: fatalError("as the test wants")
         case .kill: raise(SIGKILL)
         case .exit: exit(7)

@@ -27,13 +27,15 @@ import WorkersTestHelper
         }
     }
 
-    private func withPool(_ body: (WorkerPool, Shared<[String]>) async throws -> Void) async throws {
+    private func withPool(
+        backtrace: String = "enable=no", _ body: (WorkerPool, Shared<[String]>) async throws -> Void
+    ) async throws {
         let records = Shared<[String]>([])
         var options = WorkerPool.Options()
         options.startTime = .seconds(60)
         options.output = .log(Logger(label: "test") { _ in Handler(records: records) })
         let program = WorkerProcess.Configuration(
-            "\(Child.folder)/WorkersTestHelper", environment: .inherit.updating(["SWIFT_BACKTRACE": "enable=no"]))
+            "\(Child.folder)/WorkersTestHelper", environment: .inherit.updating(["SWIFT_BACKTRACE": backtrace]))
         let pool = try WorkerPool(
             program, count: 1, name: "pool", options: options, nameServer: PortNameServer(directory: folder.path))
         async let running: Void = pool.run()
@@ -62,6 +64,23 @@ import WorkersTestHelper
             }
             #expect(await waitUntil { records.withLock { $0.count } == 3 })
             #expect(records.withLock { $0.contains { $0.hasSuffix("notice: last words") } })
+        }
+    }
+
+    @Test(.enabled(if: sanitizerOptions.isEmpty && !isThreadSanitized))
+    func `the backtrace of a worker that crashes is logged under the worker's name`() async throws {
+        // The quick form.
+        let backtrace = "enable=yes,symbolicate=off,threads=crashed,images=none,registers=none,limit=4"
+        try await withPool(backtrace: backtrace) { pool, records in
+            let first = try await pool.request(Work(.answer), timeout: .seconds(60))
+            await #expect(throws: WorkerPoolError.self) {
+                _ = try await pool.request(Work(.crash), timeout: .seconds(60))
+            }
+            let worker = "worker 1 of pool, \(first.pid), notice: "
+            #expect(
+                await waitUntil {
+                    records.withLock { $0.contains { $0.hasPrefix(worker + "*** ") && $0.contains("crashed") } }
+                })
         }
     }
 

@@ -339,6 +339,14 @@ import WorkersTestHelper
         }
     }
 
+    @Test func `a worker that takes no more requests and lives on is killed, which its request hears`() async throws {
+        try await withPool(1) { pool in
+            let end = try #require(try await end(pool, Work(.close)))
+            #expect(end == .lingering(.seconds(2)))
+            #expect(end.description == "was killed: it took no more requests, and was still there after 2.0 seconds")
+        }
+    }
+
     @Test func `ps and top show a worker's name, and the worker sees its own arguments`() async throws {
         var program = Self.program
         program.arguments = ["--one", "two"]
@@ -351,7 +359,6 @@ import WorkersTestHelper
         kill(done.pid, SIGKILL)
         let next = try await ask(pool, Work(.answer), retries: 1)
         #expect(commandLine(of: next.pid).hasPrefix("thumbnails: worker 2 "))
-        #expect(!String(decoding: bytes(ofFile: "/proc/\(next.pid)/environ"), as: UTF8.self).isEmpty)
         await pool.stop()
         try await running
     }

@@ -220,11 +220,17 @@ typedef struct {
     bool may_gain_privileges;
     // The file cgroup.procs that the program's number is written to, or -1.
     int cgroup;
+    // A descriptor above 3, which the program has as number 3; 0 for none.
+    int kept;
 } crl_program;
 
-// Starts a program with default signals and only the three standard descriptors. 0, or an errno. `failed` is what could
+// Starts a program with default signals, the three standard descriptors and `kept`. 0, or an errno. `failed` is what could
 // not be done, or null.
 int crl_spawn(int *pid, const crl_program *program, const char **failed);
 int crl_pidfd_signal(int descriptor, int signal);
+
+// Writes the number of a signal that crashes this process to `descriptor`, an eventfd, before the handler runs that is there
+// for that signal now. Signals without a handler end the process at once, and stay as they are.
+void crl_report_crashes(int descriptor);
 // Makes C's standard output, which Swift's `print` uses, write each line when it is complete.
 void crl_buffer_output_by_lines(void);

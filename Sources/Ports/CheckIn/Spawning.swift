@@ -4,8 +4,9 @@ import RunLoops
 
 extension WorkerProcess.Configuration {
     /// Starts the program, with these variables in addition.
+    /// - Parameter crash: The descriptor for the program's ``CrashReport``.
     /// - Returns: The child's process id.
-    func spawn(adding variables: [String: String]) throws(CheckInError) -> pid_t {
+    func spawn(adding variables: [String: String], crash: Int32? = nil) throws(CheckInError) -> pid_t {
         let variables = try environment.updating(variables).entries()
         let paths =
             [workingDirectory ?? "", controlGroup ?? ""]
@@ -26,6 +27,10 @@ extension WorkerProcess.Configuration {
             if stream != .inherit, streams.last == -1 { throw failure("standard \(name), \(stream)", errno) }
         }
 
+        if let crash {
+            streams.append(fcntl(crash, F_DUPFD_CLOEXEC, CrashReport.descriptor + 1))
+            if streams.last == -1 { throw failure("the descriptor for crashes", errno) }
+        }
         let argv = words.map { strdup($0) } + [nil]
         let envp = variables.map { strdup($0) } + [nil]
         defer { for string in argv + envp { free(string) } }
@@ -65,7 +70,8 @@ extension WorkerProcess.Configuration {
                         standard: (streams[0], streams[1], streams[2]), group: Int32(group),
                         ends_with_launcher: endsWithLauncher, limits: limits.baseAddress,
                         limit_count: Int32(limits.count), niceness: Int32(clamping: niceness),
-                        may_gain_privileges: mayGainPrivileges, cgroup: cgroup)
+                        may_gain_privileges: mayGainPrivileges, cgroup: cgroup,
+                        kept: streams.count > 3 ? streams[3] : 0)
                     return crl_spawn(&pid, &program, &failed)
                 }
             }

@@ -32,6 +32,8 @@ extension WorkerProcess {
         public var controlGroup: String?
         /// The program's name in `ps`, in place of its path; nil for the path. The program sees it as its first argument.
         package var title: String?
+        /// Whether the launcher gets to know at once that the worker crashes, if the worker calls ``CrashReport/begin()``.
+        package var reportsCrashes = false
 
         /// Makes a configuration. The program shares this process's surroundings unless told otherwise, but gets no
         /// descriptors except its standard streams.

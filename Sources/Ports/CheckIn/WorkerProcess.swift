@@ -13,6 +13,8 @@ public final class WorkerProcess: Sendable {
     private let expectation: CheckInExpectation
     private let housekeeping: Housekeeping
     private let ended = Promise<ThreadRunLoop.ExitStatus>()
+    /// The signal of a crash that the worker has reported.
+    private let crashed = Promise<Int32>()
 
     /// Starts a program, and blocks until the program has checked in. A worker that is late or refused is killed.
     ///
@@ -69,14 +71,22 @@ public final class WorkerProcess: Sendable {
             let expectation = CheckInExpectation(worker, pid: nil, parent: parent)
             return (name, expectation, try desk.expect(expectation, nameServer))
         }
-        let variables = [
+        var variables = [
             CheckIn.variable: "\(String(checkIn.number, radix: 16)) \(name)", "PORTS_DIRECTORY": nameServer.path,
         ]
+        if configuration.reportsCrashes { variables[CrashReport.variable] = "\(CrashReport.descriptor)" }
         do throws(CheckInError) {
-            let pid = try expectation.start { () throws(CheckInError) in try configuration.spawn(adding: variables) }
+            let crash = try checkingIn { () throws(PortError) in
+                try configuration.reportsCrashes
+                    ? runLoop { () throws(RunLoopError) in try EventDescriptor() } : nil
+            }
+            let pid = try expectation.start { () throws(CheckInError) in
+                try configuration.spawn(adding: variables, crash: crash?.descriptor)
+            }
             let endsGroup = configuration.endsWithLauncher && configuration.processGroup != .inherited
-            let housekeeping = nameServer.runtime.housekeeping
-            return try WorkerProcess(pid, expectation, housekeeping, endsGroup: endsGroup) { desk.forget(checkIn) }
+            return try WorkerProcess(pid, expectation, crash, nameServer.runtime, endsGroup: endsGroup) {
+                desk.forget(checkIn)
+            }
         } catch {
             desk.forget(checkIn)
             throw error
@@ -84,13 +94,15 @@ public final class WorkerProcess: Sendable {
     }
 
     private init(
-        _ pid: pid_t, _ expectation: CheckInExpectation, _ housekeeping: Housekeeping, endsGroup: Bool,
-        forget: @escaping @Sendable () -> Void
+        _ pid: pid_t, _ expectation: CheckInExpectation, _ crash: EventDescriptor?, _ runtime: PortRuntime,
+        endsGroup: Bool, forget: @escaping @Sendable () -> Void
     ) throws(CheckInError) {
+        let housekeeping = runtime.housekeeping
         self.pid = pid
         self.expectation = expectation
         self.housekeeping = housekeeping
         descriptor = crl_pidfd_open(pid)
+        let crash = crash.map { crashSource($0, runtime) }
         do {
             guard descriptor >= 0 else { throw PortError.last("pidfd_open") }
             // The source keeps the worker until the child has ended.
@@ -100,14 +112,17 @@ public final class WorkerProcess: Sendable {
                 GroupGuard.shared.remove(pid, housekeeping)
             }
             let end = try ThreadRunLoop.Source1.child(pid, whenEnded: whenEnded) { status in
+                crash?.invalidate()
                 forget()
                 // The check-in fails first, so that it has failed for everybody who learns the end.
                 expectation.fail(.died(worker: expectation.worker, status: status))
                 self.ended.set(status)
             }
             if endsGroup { GroupGuard.shared.add(pid, housekeeping) }
+            if let crash { try housekeeping.add(crash) }
             try housekeeping.add(end)
         } catch {
+            crash?.invalidate()
             // Nobody would notice the child's end.
             kill(pid, SIGKILL)
             if endsGroup { GroupGuard.shared.remove(pid, housekeeping) }
@@ -120,6 +135,25 @@ public final class WorkerProcess: Sendable {
     }
 
     deinit { if descriptor >= 0 { close(descriptor) } }
+
+    /// A source for the worker's crash report.
+    private func crashSource(_ report: EventDescriptor, _ runtime: PortRuntime) -> ThreadRunLoop.Source1 {
+        // Not retained, because the source is the runtime's own.
+        ThreadRunLoop.Source1(descriptor: report.descriptor, label: { [pid] in "crash of \(pid)" }, duplicates: false) {
+            [weak self, weak runtime] turn in
+            turn.source.invalidate()
+            let signal = report.clear()
+            guard let self, 1..<65 ~= signal else { return true }
+            crashed.set(Int32(signal))
+            // Its handlers do not come to an end. So its requests fail as they do when a process has ended.
+            if let right = try? expectation.port { runtime?.processDied(right.channel.controlAddress) }
+            return true
+        }
+    }
+
+    /// Calls a handler once, when the worker has reported that a signal crashes it: before its port is invalid, and before it
+    /// has ended. The handler runs on a thread of the library, and must not block it.
+    package func onCrash(_ handler: @escaping @Sendable (_ signal: Int32) -> Void) { crashed.whenSet(handler) }
 
     /// The right to send to the worker.
     /// - Throws: ``CheckInError``, also before the check-in.
