@@ -42,7 +42,8 @@ public final class ActivatedService: Sendable {
     ///   - nameServer: Its runtime gets the port.
     ///   - deadline: The end of the wait for the activator; ten seconds unless told otherwise.
     /// - Returns: Nil in a process that no activator has started.
-    /// - Throws: `CheckInError` or `PortError` when the activator does not give the port, and `CancellationError`.
+    /// - Throws: `CheckInError` or `PortError` when the activator does not give the port, or has ended; and
+    ///   `CancellationError`.
     public nonisolated(nonsending) static func fromEnvironment(
         nameServer: PortNameServer = .shared, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) async throws -> ActivatedService? {
@@ -51,11 +52,17 @@ public final class ActivatedService: Sendable {
         unsetenv(ServiceMessage.variable)
         let control = try MachPort(nameServer: nameServer)
         let activator = try await CheckIn.fromEnvironment(before: deadline).complete(with: control, before: deadline)
-        while true {
-            let message = try await control.receive(before: deadline)
-            guard let (right, idleTime) = ServiceMessage.lent(message) else { continue }
-            let port = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline)
-            return ActivatedService(port, idleTime, activator, control)
+        let end = InvalidationWatch(activator) { control.invalidate() }
+        defer { end.cancel() }
+        do {
+            while true {
+                let message = try await control.receive(before: deadline)
+                guard let (right, idleTime) = ServiceMessage.lent(message) else { continue }
+                let port = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline)
+                return ActivatedService(port, idleTime, activator, control)
+            }
+        } catch is PortError where !activator.isValid {
+            throw PortError.becameInvalid(port: activator.identity)
         }
     }
 

@@ -46,8 +46,9 @@ public final class Activator: Sendable {
             return try await status(after: change)
         }
         server.handle(ReloadServices.self) { [weak self] _ in
-            try self?.reload()
-            return self?.statuses ?? []
+            guard let self else { throw ServiceFailure("the activator has ended") }
+            do { try reload() } catch { throw ServiceFailure("\(error)") }
+            return statuses
         }
     }
 

@@ -13,6 +13,8 @@ final class ServiceLife: Sendable {
         var isDone = false
         /// The number of messages that it says it has taken, once it has given its port back.
         var taken: Int?
+        /// How the process has ended, for the askers whose requests it had taken.
+        var explanation: String?
     }
 
     private let file: ServiceFile
@@ -48,6 +50,7 @@ final class ServiceLife: Sendable {
         desk = try MachPort(nameServer: nameServer)
         hadWork = server.activity.isBusy
         loan = try MachPort.Loan(server.port)
+        loan.standby.expectExplanation()
         process = try WorkerProcess.start(program, port: desk.sendRight, nameServer: nameServer)
     }
 
@@ -62,9 +65,17 @@ final class ServiceLife: Sendable {
     }
 
     private func killLater() {
-        Task { [process, file] in
-            if try await process.waitForExit(before: .now + file.stopTime) == nil { process.send(signal: SIGKILL) }
+        Task { [process, file, weak self] in
+            guard try await process.waitForExit(before: .now + file.stopTime) == nil else { return }
+            self?.explain("was killed, because it was asked to end, and has not ended for \(file.stopTime)")
+            process.send(signal: SIGKILL)
         }
+    }
+
+    /// Notes how the process has ended, unless that is known.
+    private func explain(_ end: String) {
+        let text = "the service “\(name.printable)” (pid \(process.pid)) \(end)"
+        state.withLock { $0.explanation = $0.explanation ?? text }
     }
 
     /// Lends the port to the process, and waits for the end of the process.
@@ -75,6 +86,7 @@ final class ServiceLife: Sendable {
         let failure = await Task { await failureOfStart() }.value
         if failure != nil { process.send(signal: SIGKILL) }
         let status = await ending.value
+        explain(failure.map { "has failed: \($0(status))" } ?? "\(status)")
         let (isStopping, isDone, taken) = state.withLock { ($0.isStopping, $0.isDone, $0.taken) }
         if isDone, !isStopping, hadWork, taken == 0 { return .unused }
         if isStopping || isDone { return .orderly }
@@ -134,7 +146,9 @@ final class ServiceLife: Sendable {
     private func claim(_ right: MachPort.ReceiveRight) async {
         do {
             // The loan has it then.
-            _ = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: .now + Self.claimTime)
+            let deadline = ContinuousClock.now + Self.claimTime
+            let server = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline)
+            server.port.expectExplanation()
             state.withLock { $0.isDone = true }
             note(.stopping(pid: process.pid))
             killLater()
@@ -154,22 +168,30 @@ final class ServiceLife: Sendable {
     /// The time in which the port of a process that has ended comes back.
     private static let patience = Duration.seconds(2)
 
-    /// Takes the port back, when the service has ended. Waits while somebody else has the port, to whom the service has
-    /// passed it.
+    /// Takes the port back, when the service has ended, and tells askers how. Waits while somebody else has the port, to
+    /// whom the service has passed it.
     /// - Throws: `CancellationError` in a cancelled task, when somebody else has the port; `PortError` when it has ended.
     func takeBack() async throws -> LocalMessagePort {
+        // Also in a cancelled task.
+        let soon = Task { [loan] in try await loan.takeBack(before: .now + Self.patience) }
         let port: MachPort
         do {
-            port = try await loan.takeBack(before: nil)
-        } catch is CancellationError {
-            let last = Task { [loan] in try await loan.takeBack(before: .now + Self.patience) }
-            do {
-                port = try await last.value
-            } catch PortError.receiveTimedOut {
-                Ports.log.warning("the service “\(name)” has passed its port on, which goes on without its activator")
-                throw CancellationError()
-            }
+            port = try await soon.value
+            port.explain(state.withLock { $0.explanation })
+        } catch PortError.receiveTimedOut {
+            port = try await takeBackOfHeir()
         }
         return LocalMessagePort(returned: port, nameServer: nameServer)
+    }
+
+    /// Takes the port back from the process to which the service has passed it, and of whose end nobody knows more.
+    private func takeBackOfHeir() async throws -> MachPort {
+        loan.standby.explain(nil)
+        do {
+            return try await loan.takeBack(before: nil)
+        } catch is CancellationError {
+            Ports.log.warning("the service “\(name)” has passed its port on, which goes on without its activator")
+            throw CancellationError()
+        }
     }
 }

@@ -61,8 +61,8 @@ extension ServiceProgram {
     private static func run(_ service: ActivatedService, until signals: SignalSequence) async throws {
         let server = RequestServer(service.port)
         try await serve(server)
-        // Before the first request, which may be the one that the service dies of.
-        try await service.ready()
+        // Before the first request, which may be the one that the service dies of. Without its activator the service goes on.
+        try? await service.ready()
         async let running: Void = server.run()
         while true {
             let isAsked = await waitForEnd(service, signals)

@@ -21,6 +21,12 @@ package struct Crash: PortRequest {
     package init() {}
 }
 
+/// Stays without an answer.
+package struct Hang: PortRequest {
+    package typealias Reply = EmptyReply
+    package init() {}
+}
+
 /// Counts from one on, and says zero when the service ends.
 package struct Ticks: PortStreamRequest {
     package typealias Element = Int
@@ -41,6 +47,8 @@ package struct PassOn: PortRequest {
         case "inherit": return try await TestService.inherit()
         case "give-back": return try await TestService.giveBack()
         case "serve-late": return try await TestService.serveLate()
+        case "launch": return try await TestService.launch()
+        case "wait-for-port": return await TestService.waitForPort()
         default: break
         }
         let pid = try await RequestClient(TestService.serviceName).request(WhoAreYou(), timeout: .seconds(60))
@@ -69,6 +77,10 @@ private struct TestService: ServiceProgram {
         server.handle(Note.self) { request in
             note("\(request.number)")
             return getpid()
+        }
+        server.handle(Hang.self) { _ in
+            note("hangs")
+            while true { try? await Task.sleep(for: .seconds(1000)) }
         }
         server.handle(Ticks.self) { _ in
             let (stream, ticks) = AsyncStream.makeStream(of: Int.self)
@@ -124,6 +136,20 @@ private struct TestService: ServiceProgram {
         try await service.waitUntilIdle()
         try await service.giveBack()
         try await running
+    }
+
+    /// An activator that never gives the port.
+    static func launch() async throws {
+        var program = WorkerProcess.Configuration("/proc/self/exe", ["wait-for-port"])
+        program.environment = .inherit.updating(["PORTS_ACTIVATED": "1"])
+        let worker = try WorkerProcess.start(program, port: try MachPort().sendRight)
+        _ = try await worker.checkIn(before: .now + .seconds(60))
+        note("\(worker.pid)")
+        while true { try await Task.sleep(for: .seconds(1000)) }
+    }
+
+    static func waitForPort() async {
+        do { _ = try await ActivatedService.fromEnvironment(before: nil) } catch { note("\(error)") }
     }
 
     private static func note(_ text: String) {

@@ -198,12 +198,54 @@ import Testing
         return failure.text
     }
 
-    @Test func `the request that a service dies of is an error, and the next one is answered`() async throws {
+    @Test func `the request that a service dies of names the service and the signal, and the next one is answered`()
+        async throws
+    {
         write()
         try await withActivator { activator in
-            await #expect(throws: PortError.self) { try await ask(Crash()) }
-            _ = try await ask(WhoAreYou())
+            // It starts the service.
+            #expect(try await failure(of: Crash()).hasSuffix("was ended by signal 11 (Segmentation fault)"))
+            let pid = try await ask(WhoAreYou())
             #expect(try await activator.services().first?.startCount == 2)
+            let end = "the service “test” (pid \(pid)) was ended by signal 11 (Segmentation fault)"
+            #expect(try await failure(of: Crash()) == end)
+            _ = try await ask(WhoAreYou())
+        }
+    }
+
+    @Test func `all requests that a crashed service had taken name the cause, and so do its streams`() async throws {
+        write()
+        try await withActivator { activator in
+            let pid = try await ask(WhoAreYou())
+            let (isTicking, tick) = AsyncStream.makeStream(of: Void.self)
+            async let stream: String = {
+                do {
+                    for try await _ in client().stream(Ticks(), timeout: .seconds(60)) { tick.yield() }
+                    return "no error"
+                } catch {
+                    return "\(error)"
+                }
+            }()
+            async let first = failure(of: Hang())
+            async let second = failure(of: Hang())
+            for await _ in isTicking { break }
+            #expect(await waitUntil { folder.contents(of: "notes").split(separator: UInt8(ascii: "\n")).count == 2 })
+            kill(pid, SIGKILL)
+            let end = "the service “test” (pid \(pid)) was ended by signal 9 (Killed)"
+            #expect(try await (first, second) == (end, end))
+            #expect(await stream.hasSuffix(end))
+        }
+    }
+
+    @Test func `a request of a service that had to be killed at its stop says so`() async throws {
+        write("test", "TimeoutStopSec=200ms")
+        try await withActivator { activator in
+            async let hanging = failure(of: Hang())
+            #expect(await waitUntil { !folder.contents(of: "notes").isEmpty })
+            _ = try await activator.stop("test")
+            let failure = try await hanging
+            let reason = "was killed, because it was asked to end, and has not ended for 0.2 seconds"
+            #expect(failure.hasSuffix(reason), "\(failure)")
         }
     }
 
@@ -232,6 +274,16 @@ import Testing
             _ = try await ask(WhoAreYou())
             #expect(try await activator.services().first?.startCount == 1)
         }
+    }
+
+    @Test func `a service that waits for its port ends when its activator is killed`() async throws {
+        let activator = Child(
+            ["\(Child.folder)/ActivationTestHelper", "launch"],
+            environment: ["PORTS_DIRECTORY": names.path, "NOTES": notes])
+        #expect(await waitUntil { !folder.contents(of: "notes").isEmpty })
+        activator.kill()
+        // The number of the process, and then its error.
+        #expect(await waitUntil { folder.contents(of: "notes").split(separator: UInt8(ascii: "\n")).count == 2 })
     }
 
     @Test func `a service that crashes too often is not started for a while`() async throws {
@@ -278,7 +330,8 @@ import Testing
             // The pause is four seconds and more after three failures.
             for _ in 0..<4 { _ = try? await activator.start("test") }
             write("test", "Nonsense=1")
-            await #expect { try await activator.reload() } throws: { "\($0)".contains("Nonsense") }
+            let error = await #expect(throws: ServiceFailure.self) { try await activator.reload() }
+            #expect(error?.text.hasPrefix("\(services)/test.service, line 4: [Service] has no key Nonsense") == true)
             write("test", "[Unit]\nDescription=Mended")
             let mended = try await activator.reload().first
             #expect(mended?.description == "Mended")

@@ -67,9 +67,12 @@ enum Samples {
     }
 
     static func hello(_ incarnation: Incarnation = .random(), version: UInt8 = ControlHello.version) -> [UInt8] {
+        bytes(of: ControlHello(version: version, incarnation: incarnation))
+    }
+
+    static func bytes(of hello: ControlHello) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: ControlHello.size)
-        bytes.withUnsafeMutableBytes { ControlHello(incarnation: incarnation).write(to: $0) }
-        bytes[4] = version
+        bytes.withUnsafeMutableBytes { hello.write(to: $0) }
         return bytes
     }
 
@@ -81,7 +84,7 @@ enum Samples {
             .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10),
             .moving(11), .stayed(12), .requestMoved(13), .hasRequest(14, request: 15),
             .drained(1, probe: .max), .probed(2),
-            .refused(3), .cancelled(4), .named(5, "com.example.echo"),
+            .refused(3), .cancelled(4), .named(5, "com.example.echo"), .failed(6, reason: "it was ended"),
             .question(QuestionPacket(number: 5, answers: right, question: [1, 2, 3])),
         ].map(packet) + [hello()]
 

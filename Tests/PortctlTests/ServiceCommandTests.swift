@@ -125,6 +125,10 @@ import Testing
         #expect(
             registry.portctl("start", "test").errors.contains(
                 "\(folder.path)/test.service, line 3: [Service] has no key LimitNoFile"))
+        let reload = registry.portctl("reload")
+        #expect(reload.status == 1)
+        #expect(
+            reload.errors.hasPrefix("portctl: \(folder.path)/test.service, line 3: [Service] has no key LimitNoFile"))
         #expect(registry.portctl("logs", "test", "-n", "-1").status == 64)
     }
 }

@@ -122,6 +122,19 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
+    @Test(arguments: [true, false])
+    func `the reason of a failed request is for peers that take reasons`(_ takesReasons: Bool) throws {
+        let (port, path) = try exposed()
+        let (peer, incarnation) = (try Raw(callingAt: path), Incarnation.random())
+        var hello = ControlHello(incarnation: incarnation)
+        hello.takesReasons = takesReasons
+        peer.send(Samples.bytes(of: hello))
+        #expect(peer.receive()?.count == ControlHello.size)
+        PortRuntime.shared.control.send(.failed(1, reason: "it crashed"), to: incarnation)
+        #expect(peer.receive() == Samples.packet(takesReasons ? .failed(1, reason: "it crashed") : .unanswered(1)))
+        withExtendedLifetime(port) {}
+    }
+
     @Test func `a peer that was not connected is told on its next connection that a request has no answer`() throws {
         let (port, path) = try exposed()
         let (control, incarnation) = (PortRuntime.shared.control, Incarnation.random())

@@ -4,12 +4,6 @@ import Testing
 @testable import Ports
 
 @Suite struct ControlMessageTests {
-    private func bytes(of hello: ControlHello) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: ControlHello.size)
-        bytes.withUnsafeMutableBytes { hello.write(to: $0) }
-        return bytes
-    }
-
     private func message(_ bytes: [UInt8]) -> ControlMessage? { bytes.withUnsafeBytes { ControlMessage($0) } }
     private func hello(_ bytes: [UInt8]) -> ControlHello? { bytes.withUnsafeBytes { ControlHello($0) } }
 
@@ -22,7 +16,8 @@ import Testing
         .memory(5, number: 6), .wantsDescriptorSocket(6, question: 7), .descriptorSocket(7, question: 8),
         .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10),
         .moving(11), .stayed(12), .requestMoved(13), .hasRequest(14, request: 15), .named(5, "é"),
-        .named(6, String(repeating: "n", count: 255)),
+        .named(6, String(repeating: "n", count: 255)), .failed(7, reason: "ü"),
+        .failed(8, reason: String(repeating: "r", count: 512)),
     ])
     func `messages make the round trip`(_ sent: ControlMessage) {
         #expect(message(Samples.packet(sent)) == sent)
@@ -36,17 +31,21 @@ import Testing
         for kind in [UInt8](0...255) {
             for size in 0...40 {
                 let isOne = message([UInt8]([kind] + [UInt8](repeating: 1, count: 40)).prefix(size) + []) != nil
-                #expect(isOne == (kind == 14 ? size > 9 : sizes[kind] == size))
+                #expect(isOne == (kind == 14 || kind == 28 ? size > 9 : sizes[kind] == size))
             }
         }
-        let name = [UInt8](Samples.packet(.named(1, String(repeating: "n", count: 255))))
-        #expect(message(name + [110]) == nil)
-        for bad: UInt8 in [0, 0xff] { #expect(message(name.dropLast() + [bad]) == nil) }
+        for whole in [
+            Samples.packet(.named(1, String(repeating: "n", count: 255))),
+            Samples.packet(.failed(1, reason: String(repeating: "r", count: 512))),
+        ] {
+            #expect(message(whole + [110]) == nil)
+            for bad: UInt8 in [0, 0xff] { #expect(message(whole.dropLast() + [bad]) == nil) }
+        }
     }
 
     @Test func `a hello makes the round trip, and is at least so long`() {
         let sent = ControlHello(incarnation: .random(), origin: 0x8765_4321)
-        let whole = bytes(of: sent)
+        let whole = Samples.bytes(of: sent)
         #expect(hello(whole) == sent)
         // Another version may say more.
         #expect(hello(whole + [1, 2, 3]) == sent)
@@ -54,13 +53,13 @@ import Testing
     }
 
     @Test func `a hello of another version says which`() {
-        var whole = bytes(of: ControlHello(incarnation: .random()))
+        var whole = Samples.bytes(of: ControlHello(incarnation: .random()))
         whole[4] = 7
         #expect(hello(whole)?.version == 7)
     }
 
     @Test func `a hello with another beginning is none`() {
-        let whole = bytes(of: ControlHello(incarnation: .random()))
+        let whole = Samples.bytes(of: ControlHello(incarnation: .random()))
         for index in 0..<4 {
             var changed = whole
             changed[index] ^= 1

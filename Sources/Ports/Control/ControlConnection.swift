@@ -16,6 +16,7 @@ final class ControlConnection: Sendable {
     let takesLanes: Bool
     /// Whether messages to the peer may have descriptors.
     let takesDescriptors: Bool
+    private let takesReasons: Bool
 
     private let control: ControlConnectionTable
 
@@ -42,6 +43,7 @@ final class ControlConnection: Sendable {
         ownOrigin = hello.origin
         takesLanes = hello.takesLanes
         takesDescriptors = hello.takesDescriptors
+        takesReasons = hello.takesReasons
     }
 
     /// The peer, as the log names it.
@@ -52,6 +54,7 @@ final class ControlConnection: Sendable {
     /// - Returns: False when the message was left out, because the peer does not read.
     @discardableResult
     func send(_ message: ControlMessage) -> Bool {
+        if case .failed(let request, _) = message, !takesReasons { return send(.unanswered(request)) }
         let sending: Sending = state.withLock { state in
             if case .watch(let number) = message, !state.asked.insert(number).inserted { return .done }
             if state.isClosed { return .late }

@@ -62,7 +62,7 @@ extension MachPort {
         /// The port before it was lent.
         private let port: MachPort
         /// Takes its place afterwards. Nobody takes from it until then.
-        let standby: MachPort
+        package let standby: MachPort
         /// Takes the lanes that the borrower makes.
         private let desk: MachPort
         private let taken: TakenCount
@@ -99,6 +99,7 @@ extension MachPort {
         deinit {
             guard !Fork.isChild else { return }
             if case .over = state.withLock({ $0.phase }) {} else { endLoan() }
+            standby.explain(nil)
             desk.invalidate()
         }
 
@@ -285,6 +286,20 @@ extension MachPort {
                 log.error("\(standby.identity) has lost its name \(held.name.quoted) with its borrower: \(error)")
             }
         }
+    }
+}
+
+extension MachPort {
+    /// Lets the askers of requests that a former owner of the port has taken, and not answered, wait for the reason. For a
+    /// lender that will know how the borrower has ended.
+    package func expectExplanation() { receiver.makeArrival().expectExplanation() }
+
+    /// Gives the reason, with which the requests fail: ``PortError/failed(port:_:)``. Without one they are
+    /// ``PortError/unanswered(port:)``.
+    package func explain(_ reason: String?) {
+        let longest = ControlMessage.longestReason
+        receiver.arrival?.explain(
+            reason.map { $0.utf8.count <= longest ? $0 : String($0.unicodeScalars.prefix(longest / 4)) })
     }
 }
 

@@ -12,6 +12,8 @@ final class PortArrival: Sendable {
         var requests: Set<UInt64> = []
         /// The questions of askers, as long as the port has not come; nil afterwards.
         var questions: [(request: UInt64, answer: @Sendable (Bool) -> Void)]?
+        /// Set to the reason why requests are lost that the former owner had taken; nil where nobody gives one.
+        var explanation: Promise<String?>?
     }
 
     private let state = Lock(State())
@@ -51,6 +53,20 @@ final class PortArrival: Sendable {
             return nil
         }
         if let isThere { answer(isThere) }
+    }
+
+    // MARK: Lost requests
+
+    /// Lets ``whenExplained(_:)`` wait for ``explain(_:)``.
+    func expectExplanation() { state.withLock { $0.explanation = Promise() } }
+
+    /// Says why requests are lost that the former owner had taken, or that nobody knows.
+    func explain(_ reason: String?) { state.withLock { $0.explanation }?.set(reason) }
+
+    /// Calls the closure with the reason, when it is known; with nil where there is none.
+    func whenExplained(_ body: @escaping @Sendable (String?) -> Void) {
+        guard let explanation = state.withLock({ $0.explanation }) else { return body(nil) }
+        explanation.whenSet(body)
     }
 }
 

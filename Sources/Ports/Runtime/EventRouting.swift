@@ -12,6 +12,8 @@ extension PortRuntime: RuntimeEvents {
     func received(_ message: ControlMessage, from peer: Incarnation) {
         switch message {
         case .unanswered(let request): replies.pending.fail(request) { .unanswered(port: $0) }
+        case .failed(let request, let reason):
+            replies.pending.fail(request) { .failed(port: $0, RequestFailure(reason)) }
         case .refused(let request): replies.pending.fail(request) { .refused(port: $0) }
         case .requestMoved(let request): replies.pending.moved(request)
         case .hasRequest(let number, let request): asked(for: request, at: number, by: peer)
@@ -32,7 +34,7 @@ extension PortRuntime: RuntimeEvents {
             guard let port = ports.port(number), port.isValid else { return peer.tellInvalidated(number) }
             if let name = port.channel.identity.name { peer.tell(name, of: number) }
             finishing.watched(number, by: peer)
-        case .invalidated, .unanswered, .refused, .cancelled, .requestMoved, .hasRequest:
+        case .invalidated, .unanswered, .failed, .refused, .cancelled, .requestMoved, .hasRequest:
             received(message, from: sender)
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
         case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
@@ -119,7 +121,12 @@ extension PortRuntime: RuntimeEvents {
         }
         guard let port = ports.port(number), port.isValid else { return answer(.invalidated(number)) }
         guard let arrival = port.arrival else { return answer(.unanswered(request)) }
-        arrival.ask(for: request) { answer($0 ? .requestMoved(request) : .unanswered(request)) }
+        arrival.ask(for: request) { isThere in
+            if isThere { return answer(.requestMoved(request)) }
+            arrival.whenExplained { reason in
+                answer(reason.map { .failed(request, reason: $0) } ?? .unanswered(request))
+            }
+        }
     }
 
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>) {

@@ -4,7 +4,8 @@
 ///     4   version   UInt8     of the control protocol, and three zero bytes
 ///     8   process   UInt128
 ///    24   origin    UInt32
-///    28   takes     UInt32: 1 when the process can map lanes, plus 2 when it takes descriptors
+///    28   takes     UInt32: 1 when the process can map lanes, plus 2 when it takes descriptors, plus 4 when it takes the
+///                   reasons of failed requests
 struct ControlHello: Equatable {
     static let size = 32
     static let version: UInt8 = 1
@@ -18,6 +19,8 @@ struct ControlHello: Equatable {
     var takesLanes = false
     /// Whether messages to the sender of the hello may have descriptors, as those to each process of this library may.
     var takesDescriptors = true
+    /// Whether the sender of the hello takes the packet `failed`, as each process of this library does.
+    var takesReasons = true
 }
 
 extension ControlHello {
@@ -28,7 +31,7 @@ extension ControlHello {
         incarnation = Incarnation(bits: bytes.little(at: 8))
         origin = bytes.little(at: 24)
         let takes: UInt32 = bytes.little(at: 28)
-        (takesLanes, takesDescriptors) = (takes & 1 != 0, takes & 2 != 0)
+        (takesLanes, takesDescriptors, takesReasons) = (takes & 1 != 0, takes & 2 != 0, takes & 4 != 0)
     }
 
     func write(to bytes: UnsafeMutableRawBufferPointer) {
@@ -36,6 +39,7 @@ extension ControlHello {
         bytes.setLittle(UInt32(version), at: 4)
         bytes.setLittle(incarnation.bits, at: 8)
         bytes.setLittle(origin, at: 24)
-        bytes.setLittle((takesLanes ? 1 : 0) | (takesDescriptors ? 2 : 0) as UInt32, at: 28)
+        let takes: UInt32 = (takesLanes ? 1 : 0) | (takesDescriptors ? 2 : 0) | (takesReasons ? 4 : 0)
+        bytes.setLittle(takes, at: 28)
     }
 }

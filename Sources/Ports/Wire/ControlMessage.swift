@@ -1,5 +1,5 @@
 /// The packets of a control connection after the hellos: one byte for the kind, then one or two little-endian UInt64,
-/// mostly beginning with a port's number. A question and a name have layouts of their own.
+/// mostly beginning with a port's number. A question has a layout of its own, and a text comes behind one number.
 enum ControlMessage: Equatable {
     /// Tell me when this port of yours becomes invalid.
     case watch(UInt64)
@@ -55,18 +55,21 @@ enum ControlMessage: Equatable {
     case stayed(UInt64)
     /// This request of yours has gone with its port.
     case requestMoved(UInt64)
-    /// Has this request of mine come with this port of yours from a process that has ended? Answered by `requestMoved` or
-    /// `unanswered`, or by `invalidated` when the port has moved on.
+    /// Has this request of mine come with this port of yours from a process that has ended? Answered by `requestMoved`,
+    /// `unanswered` or `failed`, or by `invalidated` when the port has moved on.
     case hasRequest(UInt64, request: UInt64)
+    /// This request of yours will have no reply, for this reason. Only for a process that takes reasons.
+    case failed(UInt64, reason: String)
 
     static let largestSize = QuestionPacket.largestSize
-    private static let namedKind: UInt8 = 14
+    private static let (namedKind, failedKind): (UInt8, UInt8) = (14, 28)
     private static let longestName = 255
+    static let longestReason = 512
 
     /// Whether an asker waits for the packet, which nobody tells again: it waits for the next connection.
     var isAwaited: Bool {
         switch self {
-        case .unanswered, .refused, .requestMoved, .hasRequest: true
+        case .unanswered, .refused, .requestMoved, .hasRequest, .failed: true
         default: false
         }
     }
@@ -76,11 +79,13 @@ enum ControlMessage: Equatable {
             self = .question(question)
             return
         }
-        if bytes.first == Self.namedKind {
-            guard (10...9 + Self.longestName).contains(bytes.count),
-                let name = String(validating: bytes[9...], as: UTF8.self), !name.utf8.contains(0)
+        if let kind = bytes.first, kind == Self.namedKind || kind == Self.failedKind {
+            let longest = kind == Self.namedKind ? Self.longestName : Self.longestReason
+            guard (10...9 + longest).contains(bytes.count),
+                let text = String(validating: bytes[9...], as: UTF8.self), !text.utf8.contains(0)
             else { return nil }
-            self = .named(bytes.little(at: 1), name)
+            let number: UInt64 = bytes.little(at: 1)
+            self = kind == Self.namedKind ? .named(number, text) : .failed(number, reason: text)
             return
         }
         let fields = (bytes.count - 1) / 8
@@ -148,11 +153,16 @@ enum ControlMessage: Equatable {
             case .hasRequest(let number, let request): (27, [number, request])
             case .question: (QuestionPacket.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
+            case .failed(let request, _): (Self.failedKind, [request])
             }
         bytes[0] = kind
         for (index, field) in fields.enumerated() { bytes.setLittle(field, at: 1 + 8 * index) }
-        guard case .named(_, let name) = self else { return 1 + 8 * fields.count }
-        let written = name.utf8.prefix(Self.longestName)
+        let written: Substring.UTF8View
+        switch self {
+        case .named(_, let name): written = name.utf8.prefix(Self.longestName)
+        case .failed(_, let reason): written = reason.utf8.prefix(Self.longestReason)
+        default: return 1 + 8 * fields.count
+        }
         UnsafeMutableRawBufferPointer(rebasing: bytes[9...]).copyBytes(from: written)
         return 9 + written.count
     }
