@@ -2,6 +2,8 @@
 
 /// A lane in which a sender has written any bytes: first the head, then the ring.
 enum FuzzedLane {
+    private static let queueLimit = 10
+
     /// - Returns: What is wrong with what the receiver reads; nil when nothing is.
     static func fault(in bytes: UnsafeRawBufferPointer) -> String? {
         guard let (descriptor, memory) = LaneMemory.make(), let (bell, _) = LaneBell.make(),
@@ -9,7 +11,7 @@ enum FuzzedLane {
         else { return "no memory" }
         defer { view.unmap() }
         let receiver = LaneReceiver(
-            memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 1, gid: 1), queueLimit: 10,
+            memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 1, gid: 1), queueLimit: queueLimit,
             messageLimit: 1 << 20)
         receiver.open()
         guard bytes.count >= 8 else { return nil }
@@ -20,14 +22,31 @@ enum FuzzedLane {
     }
 
     private static func fault(of receiver: LaneReceiver, _ ring: UnsafeRawBufferPointer) -> String? {
-        // More records than the bytes could hold would be read again and again.
-        for _ in 0..<10_000 {
-            guard case .record(let record) = receiver.look() else { return nil }
+        // The head moves once, so that a sender of the library could have no more records waiting.
+        for _ in 0...queueLimit {
+            guard case .record(let record) = receiver.look() else { return faultOfEnd(receiver) }
+            if record.bytes.count < Wire.headerSize { return "a record that is shorter than any frame" }
             let offset = record.bytes.baseAddress.map { $0 - UnsafeRawPointer(ring.baseAddress ?? $0) } ?? 0
             guard offset >= 8, offset + record.bytes.count <= ring.count else { return "a record outside of the ring" }
             guard receiver.takeFrame(record) != nil else { return "no memory" }
         }
-        return nil
+        return "more records than the port's limit"
+    }
+
+    /// After the end of the sender, the lane ends, too.
+    private static func faultOfEnd(_ receiver: LaneReceiver) -> String? {
+        receiver.loseMemories()
+        receiver.isEnding = true
+        receiver.open()
+        for _ in 0...2 * queueLimit {
+            switch receiver.look() {
+            case .broken: return nil
+            case .nothing: return receiver.close() && receiver.isEnded ? nil : "a lane that outlives its sender"
+            case .record(let record):
+                guard receiver.takeFrame(record) != nil else { return "no memory" }
+            }
+        }
+        return "more records than the port's limit"
     }
 
     /// Rings with one record, with a record behind a wrap, and with a large message that has not come.
@@ -37,9 +56,9 @@ enum FuzzedLane {
         }
         let (wrap, large) = (UInt64(LaneMemory.Kind.wrap) << 32, UInt64(LaneMemory.Kind.large) << 32)
         return [
-            words(16 << 2, 5, 7), words(16 << 2 | LaneMemory.closed, 8, 7), words(0, wrap),
-            words(24 << 2, large | 16, 1, 9),
-            words(64 << 2, 8, 7, 24, 1, 2, 3, 0),
+            words(24 << 2, 16, 7, 7), words(24 << 2 | LaneMemory.closed, 16, 7, 7), words(0, wrap),
+            words(24 << 2, large | 16, 1, 9), words(16 << 2, 5, 7), words(.max >> 1 & ~31),
+            words(80 << 2, 16, 7, 7, 24, 1, 2, 3, 16, 1, 2),
         ]
     }
 }

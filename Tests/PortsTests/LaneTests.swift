@@ -15,9 +15,11 @@ private final class Ends {
     let receiver: LaneReceiver
     /// The receiver's view of the memory, which a hostile sender could have, too.
     let memory: LaneMemory
+    private let descriptor: OwnedDescriptor
 
     init(queueLimit: Int = 1000, byteLimit: Int = 0) throws {
         let (descriptor, memory) = try #require(LaneMemory.make())
+        self.descriptor = descriptor
         let (bell, other) = try #require(LaneBell.make())
         let view = try #require(LaneMemory(descriptor.number))
         self.memory = try #require(LaneMemory(descriptor.number))
@@ -62,7 +64,28 @@ private final class Ends {
         receiver.take(record, size: bytes.count)
         return bytes
     }
+
+    var isBroken: Bool { if case .broken = receiver.look() { true } else { false } }
+
+    /// The lane as the lender of its port has it.
+    var lent: LentLane {
+        get throws {
+            let copy = OwnedDescriptor(dup(descriptor.number))
+            return LentLane(memory: copy, peer: receiver.peer, sender: receiver.sender)
+        }
+    }
+
+    /// The records that a second reader finds.
+    func left() throws -> [[UInt8]] {
+        let lane = try #require(try lent.left(1 << 20, queueLimit: 1000))
+        var left: [[UInt8]] = []
+        while let frame = lane.nextLeft() { left.append(frame.withUnsafeBytes { Array($0) }) }
+        return left
+    }
 }
+
+/// Bytes of a record, which is never smaller than the smallest frame.
+private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [UInt8](repeating: byte, count: count) }
 
 @Suite(.ownThread, .enabled(if: Sandbox.hasLanes)) struct LaneTests {
     let sandbox = Sandbox()
@@ -98,8 +121,8 @@ private final class Ends {
         let ends = try Ends()
         func bytes(_ number: Int) -> [UInt8] {
             var random = SplitMix64(seed: UInt64(number))
-            let size = [0, 1, 7, 8, 9, 500, 5000, 70_000, 400_000].randomElement(using: &random) ?? 0
-            return [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: size)
+            let size = [16, 17, 23, 24, 25, 500, 5000, 70_000, 400_000].randomElement(using: &random) ?? 16
+            return record(UInt8(truncatingIfNeeded: number), count: size)
         }
         var (sent, taken) = (0, 0)
         while taken < 20_000 {
@@ -123,8 +146,8 @@ private final class Ends {
 
     @Test func `a ring is full at its limit, and rings when half was taken`() throws {
         let ends = try Ends(queueLimit: 10)
-        for _ in 0..<10 { #expect(ends.send([1]) != nil) }
-        #expect(ends.send([1]) == nil)
+        for _ in 0..<10 { #expect(ends.send(record(1)) != nil) }
+        #expect(ends.send(record(1)) == nil)
         ends.askForRoom()
         for taken in 1...5 {
             #expect(!isReadable(ends.bell.descriptor))
@@ -133,7 +156,7 @@ private final class Ends {
         }
         #expect(isReadable(ends.bell.descriptor))
         #expect(ends.bell.hear())
-        #expect(ends.send([1]) != nil)
+        #expect(ends.send(record(1)) != nil)
         #expect(ends.waitingCount == 6)
     }
 
@@ -149,23 +172,73 @@ private final class Ends {
 
     @Test func `who finds the ring closed has to ring, and who finds it ended has sent nothing`() throws {
         let ends = try Ends()
-        #expect(ends.send([1]) == .opened)
-        #expect(ends.send([2]) == .queued)
+        #expect(ends.send(record(1)) == .opened)
+        #expect(ends.send(record(2)) == .queued)
         ends.receiver.open()
         #expect(!ends.receiver.close())
-        #expect(ends.take() == [1])
-        #expect(ends.take() == [2])
+        #expect(ends.take() == record(1))
+        #expect(ends.take() == record(2))
         #expect(ends.take() == nil)
         #expect(ends.receiver.close())
-        #expect(ends.send([3]) == .opened)
+        #expect(ends.send(record(3)) == .opened)
         ends.receiver.open()
         ends.receiver.isEnding = true
         #expect(!ends.receiver.close())
-        #expect(ends.take() == [3])
+        #expect(ends.take() == record(3))
         #expect(ends.take() == nil)
         #expect(ends.receiver.close())
         #expect(ends.receiver.isEnded)
-        #expect(ends.send([4]) == .ended)
+        #expect(ends.send(record(4)) == .ended)
+    }
+
+    @Test func `a record that is shorter than any frame ends the lane`() throws {
+        for size in 0..<Wire.headerSize {
+            let ends = try Ends()
+            _ = ends.send(record(1))
+            (ends.memory.ring + 24).storeBytes(of: UInt64(size), as: UInt64.self)
+            ends.memory.head.pointee.store(UInt64(48) << 2, ordering: .relaxed)
+            #expect(ends.take() == record(1))
+            #expect(ends.isBroken)
+        }
+    }
+
+    @Test func `more records than a sender may have waiting end the lane`() throws {
+        let ends = try Ends(queueLimit: 3)
+        #expect(ends.memory.populate(0..<4096))
+        // The records are written before the head moves over all of them.
+        for number in 0..<10 { (ends.memory.ring + 24 * number).storeBytes(of: 16, as: UInt64.self) }
+        ends.memory.head.pointee.store(240 << 2, ordering: .relaxed)
+        for _ in 0..<3 { #expect(ends.take() != nil) }
+        #expect(ends.isBroken)
+        #expect(
+            try ends.lent.left(1 << 20, queueLimit: 3).map { lane in (0..<9).count { _ in lane.nextLeft() != nil } }
+                == 3)
+    }
+
+    @Test func `memory is lost with the connection whatever the sender says that it has published`() throws {
+        let ends = try Ends()
+        for number in 1...2 as ClosedRange<UInt64> { #expect(ends.announce(number)) }
+        ends.receiver.open()
+        #expect(ends.take() == nil)
+        ends.memory.published.pointee.store(0, ordering: .relaxed)
+        ends.receiver.loseMemories()
+        ends.receiver.open()
+        for _ in 1...2 { #expect(ends.take()?.count == Large.recordSize) }
+        // The sender may live, and have another connection.
+        #expect(ends.announce(3))
+        #expect(ends.take() == nil)
+        ends.receiver.memoryCame(
+            3,
+            try #require(
+                LaneMemory.make().map { made in
+                    made.memory.unmap()
+                    return made.descriptor
+                }))
+        ends.receiver.open()
+        #expect(ends.take() != nil)
+        #expect(ends.announce(4))
+        ends.memory.published.pointee.store(0, ordering: .relaxed)
+        #expect(try ends.left() == [])
     }
 
     @Test func `the memory of a peak is given back when nothing waits`() throws {
@@ -515,6 +588,58 @@ private final class Ends {
             #expect(try port.receive(before: .patience).id == id)
         }
         withExtendedLifetime((runtimes, hostile)) {}
+    }
+
+    // MARK: Hostile peers
+
+    @Test func `a peer that ends leaves no lane, whatever it has announced`() throws {
+        let (port, _, runtimes) = try port()
+        for isWritten in [false, true] {
+            var peers = try (0..<10).map { _ in try HostilePeer(to: port) }
+            for peer in peers {
+                peer.announce(at: 0)
+                peer.cut()
+            }
+            // The process lives, and goes on writing.
+            if isWritten { for peer in peers { peer.announce(at: 24) } } else { peers = [] }
+            #expect(
+                waitUntil {
+                    _ = try? port.receive(before: .distantPast)
+                    return port.receiver.lanePeers.isEmpty
+                })
+        }
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `memory that never comes keeps no port from moving`() throws {
+        let (port, right, runtimes) = try port()
+        let peer = try HostilePeer(to: port)
+        peer.announce(at: 0)
+        try right.send(MachPort.Message(id: 5))
+        let homes = Homes(sandbox)
+        let moved = try homes.received(port, in: homes.runtime()).claim(before: .patience)
+        #expect(try moved.receive(before: .patience).id == 5)
+        withExtendedLifetime((runtimes, peer)) {}
+    }
+
+    @Test func `what waits at a port that moves is taken until the deadline, and not longer`() throws {
+        let (port, right, runtimes) = try port()
+        try right.send(MachPort.Message())
+        _ = try port.receive(before: .patience)
+        port.receiver.intake.pause()
+        for id in 1...100 as ClosedRange<UInt32> { try right.send(MachPort.Message(id: id), before: .patience) }
+        #expect(port.receiver.intake.takeAll(until: .distantPast).map(\.header.id) == [1])
+        #expect(port.receiver.intake.takeAll(until: .patience).map(\.header.id) == Array(2...100))
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test func `memory without its descriptor is told as the peer's fault, and once`() throws {
+        let target = try Target(sandbox)
+        let peer = try HostilePeer(at: target.controlPath, port: target.right.id.number)
+        for number in 0..<100 as Range<UInt64> { peer.say(.memory(target.right.id.number, number: number)) }
+        #expect(waitUntil { target.hasLogged("lost a large message", "(pid \(getpid()))") })
+        _ = try target.seen()
+        #expect(target.log.count { $0.contains("large message") } == 1)
     }
 
     // MARK: Processes

@@ -43,6 +43,10 @@ import Testing
         try (0..<count).map { _ in try port.receive(before: .patience).id }
     }
 
+    private func expectNoMore(_ port: MachPort) {
+        #expect(errorKind { _ = try port.receive(before: .distantPast) } == "receiveTimedOut")
+    }
+
     @Test func `a port that its borrower ends comes back with what was not taken`() throws {
         let lent = try lend(waiting: 1...10, to: homes.runtime())
         try send(11...20, by: lent.sender)
@@ -276,6 +280,57 @@ import Testing
         let last = try ids(back, 3)
         #expect(last == [6, 7, 8])
         memory.unmap()
+    }
+
+    @Test func `a lane of rubbish is none of the messages that come back`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        let peers = try (0..<3).map { _ in try HostilePeer(to: lent.port) }
+        // One word: millions of empty records. Then the same as announced memory, and as records that could be frames.
+        peers[0].move(headTo: peers[0].memory.size - 8)
+        peers[1].announce(at: 0)
+        for offset in stride(from: 24, to: 100_000, by: 24) {
+            peers[2].write(LaneMemory.Kind.message, [0, 0], at: offset)
+        }
+        try send(1...3, by: lent.sender)
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 3) == [1, 2, 3])
+        expectNoMore(port)
+        #expect(port.receiver.intake.totals.malformed <= 2 * port.queueLimit)
+        withExtendedLifetime(peers) {}
+    }
+
+    /// Messages come back on a thread of their own.
+    @Test func `much that comes back does not keep the lender from others`() throws {
+        let lender = homes.runtime()
+        let isQuick = try (0..<5).contains { _ in
+            let port = try MachPort(nameServer: lender.nameServer)
+            let loan = try MachPort.Loan(port)
+            let lent = try homes.received(loan.receiveRight, of: port, in: homes.runtime()).claim(before: .patience)
+            for _ in 0..<4 {
+                let sender = try homes.right(to: lent, in: homes.runtime())
+                let bytes = [UInt8](repeating: 1, count: 1 << 20)
+                for id in 0..<40 as Range<UInt32> {
+                    try sender.send(id: id, bytes: bytes.span.bytes, before: .patience)
+                }
+            }
+            let gap = Shared((last: MonotonicInstant.now, longest: Duration.zero))
+            let timer = ThreadRunLoop.Timer(after: .milliseconds(1), repeats: true) { _ in
+                gap.withLock { $0 = (.now, max($0.longest, $0.last.duration(to: .now))) }
+            }
+            try lender.housekeeping.add(timer)
+            defer { timer.invalidate() }
+            #expect(waitUntil { gap.withLock { $0.longest } > .zero })
+            gap.withLock { $0 = (.now, .zero) }
+            let start = MonotonicInstant.now
+            lent.invalidate()
+            _ = try loan.takeBack(before: .patience)
+            let whole = start.duration(to: .now)
+            let longest = gap.withLock { max($0.longest, $0.last.duration(to: .now)) }
+            return longest < whole / 3
+        }
+        #expect(isQuick)
     }
 
     // MARK: Processes

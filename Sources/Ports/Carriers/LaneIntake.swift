@@ -61,9 +61,21 @@ struct LaneIntake: ~Copyable {
         if lane.isOpen { open.append(lane) }
     }
 
-    /// The last connection to a peer has ended.
-    func loseMemories(of peer: Incarnation) {
-        for case let lane? in lanes where lane.peer == peer { lane.loseMemories() }
+    /// The last connection to a peer has ended. A process that has ended writes nothing more, but a child of its may.
+    mutating func loseMemories(of peer: Incarnation, hasEnded: Bool) {
+        for case let lane? in lanes where lane.peer == peer && !lane.isEnded {
+            if hasEnded { lane.stop() }
+            lane.loseMemories()
+        }
+        removeEnded()
+    }
+
+    /// Memory that has not come does not come any more.
+    mutating func loseMemories() {
+        for case let lane? in lanes where !lane.isEnded {
+            lane.loseMemories()
+            openLane(lane)
+        }
     }
 
     /// Takes what is left in a peer's lanes, and then ends them: the peer is gone, or sends no more.
@@ -126,20 +138,17 @@ struct LaneIntake: ~Copyable {
     }
 
     /// The next record, of the lane whose turn it is.
-    /// - Parameter broken: Called with the sender of a lane that is broken, and ends.
     @inline(__always)
-    mutating func look(_ broken: (MessageSender) -> Void) -> (lane: LaneReceiver, record: LaneReceiver.Record)? {
+    mutating func look() -> (lane: LaneReceiver, record: LaneReceiver.Record)? {
         if open.isEmpty { return nil }
         if leftInTurn > 0, case .record(let record) = open[0].look() {
             leftInTurn -= 1
             return (open[0], record)
         }
-        return lookAtOthers(broken)
+        return lookAtOthers()
     }
 
-    private mutating func lookAtOthers(
-        _ broken: (MessageSender) -> Void
-    ) -> (lane: LaneReceiver, record: LaneReceiver.Record)? {
+    private mutating func lookAtOthers() -> (lane: LaneReceiver, record: LaneReceiver.Record)? {
         var looks = open.count
         while looks > 0, !open.isEmpty {
             looks -= 1
@@ -154,7 +163,7 @@ struct LaneIntake: ~Copyable {
                 lane.emptyLooks += 1
                 if lane.isEnding || lane.emptyLooks >= Self.mostEmptyLooks, lane.close() { removeClosed() }
             case .broken:
-                broken(lane.sender)
+                lane.warnBroken()
                 lane.end()
                 removeEnded()
             }

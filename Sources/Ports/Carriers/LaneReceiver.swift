@@ -12,12 +12,15 @@ final class LaneReceiver: @unchecked Sendable {
     let peer: Incarnation
     /// The sender by the kernel's word.
     let sender: MessageSender
-    private let queueLimit: Int
+    private let queueLimit: UInt32
     private let messageLimit: Int
     /// The number of the peer's question for the lane.
     let question: UInt64
 
     @exclusivity(unchecked) private var (tail, knownHead) = (0, 0)
+    /// No more records than this number are taken before the head is read again, because a sender of this library never
+    /// has more waiting than the queue limit.
+    @exclusivity(unchecked) private var mostTaken: UInt32 = 0
     @exclusivity(unchecked) var taken: UInt32 = 0
     @exclusivity(unchecked) private var takenBytes: UInt64 = 0
     /// Whether takers look at the ring.
@@ -34,8 +37,8 @@ final class LaneReceiver: @unchecked Sendable {
     private static let mostMemories = 16
     /// Whether the first record's memory has not come yet.
     @exclusivity(unchecked) private var isBlocked = false
-    /// Memory of records before this number does not come any more; nil when no connection was lost.
-    @exclusivity(unchecked) private var lostBefore: UInt32?
+    /// Whether memory of records before the known head does not come any more.
+    @exclusivity(unchecked) private var isMemoryLost = false
     /// Whether the sender cannot send any more, and what it has sent before is still to be taken.
     @exclusivity(unchecked) private var isStopped = false
     /// Whether the receiver looks at the ring no more.
@@ -46,20 +49,24 @@ final class LaneReceiver: @unchecked Sendable {
         messageLimit: Int = Wire.largestMessage, question: UInt64 = 0
     ) {
         (self.memory, self.bell, self.peer, self.sender) = (memory, bell, peer, sender)
-        (self.queueLimit, self.messageLimit, self.question) = (queueLimit, messageLimit, question)
+        self.queueLimit = Self.limit(queueLimit)
+        (self.messageLimit, self.question) = (messageLimit, question)
         memory.head.pointee.store(LaneMemory.closed, ordering: .releasing)
     }
 
     /// The receiver's end of a lane whose receiver is gone, for the messages that it has not taken, but for those in memory of
     /// their own. Nothing more is sent by the lane.
-    init?(leftIn descriptor: OwnedDescriptor, peer: Incarnation, sender: MessageSender, messageLimit: Int) {
+    init?(
+        leftIn descriptor: OwnedDescriptor, peer: Incarnation, sender: MessageSender, queueLimit: Int, messageLimit: Int
+    ) {
         guard let memory = LaneMemory(descriptor.number) else { return nil }
         guard let (bell, _) = LaneBell.make() else {
             memory.unmap()
             return nil
         }
         (self.memory, self.bell, self.peer, self.sender) = (memory, bell, peer, sender)
-        (queueLimit, self.messageLimit, question) = (.max, messageLimit, 0)
+        self.queueLimit = Self.limit(queueLimit)
+        (self.messageLimit, question) = (messageLimit, 0)
         let word = memory.tail.pointee.load(ordering: .acquiring)
         let offset = Int(word & 0xFFFF_FFFF) * 8
         taken = UInt32(truncatingIfNeeded: word >> 32)
@@ -70,16 +77,36 @@ final class LaneReceiver: @unchecked Sendable {
 
     deinit { memory.unmap() }
 
+    /// As the sender has it.
+    private static func limit(_ queueLimit: Int) -> UInt32 { UInt32(clamping: max(queueLimit, 1)) }
+
     /// The next message of a lane that was stopped, for somebody else than its receiver; nil at the end. The next
     /// process that maps the memory finds it there again. Messages in memory of their own are left out.
     func nextLeft() -> ZeroMQFrame? {
-        while !isEnded, case .record(let record) = look() {
-            tail = record.end == memory.size ? 0 : record.end
-            if record.kind == LaneMemory.Kind.message, let frame = Self.copy(record) { return frame }
-            log.warning(
-                "a large message of \(ProcessIdentity(pid: sender.pid)) is lost with the process that had its memory")
+        while !isEnded {
+            switch look() {
+            case .record(let record):
+                tail = record.end == memory.size ? 0 : record.end
+                taken &+= 1
+                if record.kind == LaneMemory.Kind.message, let frame = Self.copy(record) { return frame }
+                log.warning(
+                    about: .process(sender.pid), once: "large left",
+                    "a large message of \(ProcessIdentity(pid: sender.pid)) is lost with the process that had its memory"
+                )
+            case .nothing: return nil
+            case .broken:
+                warnBroken()
+                return nil
+            }
         }
         return nil
+    }
+
+    /// Says that the lane ends, because its sender has written what no sender of this library writes.
+    func warnBroken() {
+        log.warning(
+            about: .process(sender.pid), once: "lane",
+            "dropped the lane of \(ProcessIdentity(pid: sender.pid)), which has written into it what no message is")
     }
 
     /// A record that waits. The sender may still change its bytes.
@@ -106,16 +133,29 @@ final class LaneReceiver: @unchecked Sendable {
                 || !isStopped && memory.head.pointee.load(ordering: .acquiring) >> 2 != UInt64(tail))
     }
 
+    /// Notes the head, up to which records are taken.
+    /// - Returns: False for a word that no sender of this library writes.
+    @inline(__always)
+    private func know(_ word: UInt64) -> Bool {
+        let head = word >> 2
+        guard head < UInt64(memory.size), head & 7 == 0 else { return false }
+        (knownHead, mostTaken, isMemoryLost) = (Int(head), taken &+ queueLimit, false)
+        return true
+    }
+
+    /// No frame is smaller. Smaller records would be millions in one ring.
+    private static let smallest = Wire.headerSize
+
     /// The first record.
     @inline(__always)
     func look() -> Look {
         while true {
             if tail == knownHead {
                 if isStopped { return .nothing }
-                let head = memory.head.pointee.load(ordering: .acquiring) >> 2
-                guard head < UInt64(memory.size), head & 7 == 0 else { return .broken }
-                knownHead = Int(head)
+                guard know(memory.head.pointee.load(ordering: .acquiring)) else { return .broken }
                 if tail == knownHead { return .nothing }
+            } else if taken == mostTaken {
+                return .broken
             }
             // Copied once, because the sender may write at any time.
             let word = (memory.ring + tail).load(as: UInt64.self)
@@ -127,7 +167,9 @@ final class LaneReceiver: @unchecked Sendable {
             }
             let limit = knownHead > tail ? knownHead : memory.size
             let end = tail + LaneMemory.room(for: count)
-            guard count <= messageLimit || count == Large.recordSize, end <= limit else { return .broken }
+            guard count >= Self.smallest, count <= messageLimit || count == Large.recordSize, end <= limit else {
+                return .broken
+            }
             if kind == LaneMemory.Kind.large {
                 guard let (number, _) = large(at: tail + 8, count) else { return .broken }
                 if memories[number] == nil, !isMemoryLost {
@@ -150,19 +192,21 @@ final class LaneReceiver: @unchecked Sendable {
         Large.read(UnsafeRawBufferPointer(start: memory.ring + offset, count: count), limit: messageLimit)
     }
 
-    /// Whether the memory of the first record does not come any more.
-    private var isMemoryLost: Bool { lostBefore.map { Int32(bitPattern: taken &- $0) < 0 } ?? false }
-
     /// The sender has handed over memory; nil when it was lost on its way.
     func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?) {
         if memories.count < Self.mostMemories { memories[number] = .some(descriptor) }
     }
 
-    /// The last connection to the sender has ended. Memory that has not come does not come any more, except for records
-    /// that the sender, which may live, sends from now on.
+    /// Memory that has not come does not come any more, except for records that the sender, which may live, sends from now
+    /// on. The head tells the two apart. The sender's counts prove nothing.
     func loseMemories() {
-        lostBefore = UInt32(truncatingIfNeeded: memory.published.pointee.load(ordering: .acquiring))
+        // The next look finds a head that is rubbish.
+        if !isStopped { _ = know(memory.head.pointee.load(ordering: .acquiring)) }
+        isMemoryLost = true
     }
+
+    /// Whether the first record is known to wait for its memory.
+    var waitsForMemory: Bool { isBlocked }
 
     /// Copies a record, and takes it; nil when no memory is left. The frame is empty when the memory of a large message was
     /// lost.
@@ -256,9 +300,10 @@ final class LaneReceiver: @unchecked Sendable {
     /// Takes what is in the ring, and nothing more. The sender of the next record learns that it was not sent.
     func stop() {
         guard !isEnded, !isStopped else { return }
-        let head = memory.head.pointee.bitwiseOr(LaneMemory.ended, ordering: .acquiringAndReleasing).oldValue >> 2
-        guard head < UInt64(memory.size), head & 7 == 0 else { return end() }
-        (isStopped, isEnding, knownHead) = (true, true, Int(head))
+        guard know(memory.head.pointee.bitwiseOr(LaneMemory.ended, ordering: .acquiringAndReleasing).oldValue) else {
+            return end()
+        }
+        (isStopped, isEnding) = (true, true)
         bell.ring()
     }
 
@@ -284,7 +329,7 @@ final class LaneReceiver: @unchecked Sendable {
     var waitingCount: Int {
         guard hasRecord else { return 0 }
         let count = UInt32(truncatingIfNeeded: memory.published.pointee.load(ordering: .relaxed)) &- taken
-        return min(max(Int(Int32(bitPattern: count)), 1), queueLimit)
+        return min(max(Int(Int32(bitPattern: count)), 1), Int(queueLimit))
     }
 
     /// The bytes of messages in memory of their own that was handed over, and whose records were not taken.

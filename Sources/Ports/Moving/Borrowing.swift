@@ -72,8 +72,9 @@ struct LentLane {
     let sender: MessageSender
 
     /// The lane, when its receiver is gone. Nothing more is sent by it.
-    func left(_ messageLimit: Int) -> LaneReceiver? {
-        LaneReceiver(leftIn: memory, peer: peer, sender: sender, messageLimit: messageLimit)
+    func left(_ messageLimit: Int, queueLimit: Int) -> LaneReceiver? {
+        LaneReceiver(
+            leftIn: memory, peer: peer, sender: sender, queueLimit: queueLimit, messageLimit: messageLimit)
     }
 
     /// Whether its receiver has ended the lane, and has taken everything.

@@ -117,7 +117,7 @@ struct HandOver: ~Copyable {
         finishing.begin(number, nil)
         if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
         while true {
-            messages += receiver.intake.takeAll()
+            messages += receiver.intake.takeAll(until: deadline)
             // A sender that has come since makes another promise.
             guard let areDone = finishing.areDone(number) else { throw .isInvalid(port: port.identity) }
             if areDone.wait(until: .now + .milliseconds(2)) != nil, finishing.areDone(number)?.value != nil { break }
@@ -125,15 +125,18 @@ struct HandOver: ~Copyable {
         }
         try awaitSilentSenders(&messages)
         receiver.intake.stopLanes()
+        // A sender hands over the memory of a large message before it announces the message.
+        let limit = min(deadline, .now + Self.patience)
         repeat {
-            messages += receiver.intake.takeAll()
+            if limit.hasPassed { receiver.intake.loseMemories() }
+            messages += receiver.intake.takeAll(until: deadline)
             if !receiver.intake.hasUntakenInLanes { return }
             usleep(500)
         } while !deadline.hasPassed
-        throw .unavailable(reason: "a large message has not come")
+        throw .unavailable(reason: "there is no memory for its messages")
     }
 
-    /// The time of a process that does not answer, and that has no lane.
+    /// The time of a process that does not answer, and that has no lane, and of memory that was announced.
     private static let patience = Duration.seconds(2)
 
     /// A lane is ended for both sides at once, whether or not its sender answers. A process that does not answer, and has no
@@ -152,7 +155,7 @@ struct HandOver: ~Copyable {
                 throw .unavailable(reason: "\(one.owner), which sends to it, does not answer")
             }
             usleep(2000)
-            messages += receiver.intake.takeAll()
+            messages += receiver.intake.takeAll(until: deadline)
         }
     }
 

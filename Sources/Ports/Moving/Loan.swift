@@ -256,21 +256,35 @@ extension MachPort {
                 return false
             }
             _ = lent.release(taken.value)
-            let messages = lent.messages + lanes.flatMap { rest(of: $0) }
             for held in lent.names { take(held) }
             port.runtime.channels.moveHere(receiver.channel)
+            let messages = lent.messages
+            do {
+                // The lanes may be many, and full.
+                let thread = try RunLoopThread(name: "port moves") { [self] _ in comeBack(with: messages, lanes) }
+                thread.stop()
+            } catch {
+                comeBack(with: messages, lanes)
+            }
+            return true
+        }
+
+        /// Takes what is left in the lanes. Until then, nobody takes from the port.
+        private func comeBack(with messages: [LocalMessage], _ lanes: [LentLane]) {
+            let receiver = standby.receiver
+            let messages = messages + lanes.flatMap { rest(of: $0) }
             receiver.intake.takeAgain(with: messages, haveCome: true)
             receiver.arrival?.came(with: messages)
             for peer in port.runtime.control.watchers(of: receiver.id.number) { peer.send(.stayed(receiver.id.number)) }
             log.debug("\(standby.identity) has come back with \(messages.count) messages")
             outcome.set(.success(standby))
-            return true
         }
 
         /// The messages that the borrower has not taken from a lane.
         private func rest(of lent: LentLane) -> [LocalMessage] {
-            guard let lane = lent.left(standby.messageLimit) else {
+            guard let lane = lent.left(standby.messageLimit, queueLimit: standby.queueLimit) else {
                 log.warning(
+                    about: .process(lent.sender.pid), once: "lent lane",
                     "\(standby.identity) has lost what waited in a lane of \(ProcessIdentity(pid: lent.sender.pid))")
                 return []
             }

@@ -181,18 +181,12 @@ struct Arrivals: ~Copyable {
     }
 
     private mutating func nextOfLanes() -> Next {
-        guard let (lane, record) = lanes.look(Self.warn) else { return .nothing }
+        guard let (lane, record) = lanes.look() else { return .nothing }
         if let message = plainMessage(record, of: lane) { return .local(message) }
         // Any other record is a frame, whose bytes are checked after they were copied.
         if let frame = lane.takeFrame(record) { return .frame(frame, sender: lane.sender) }
         lanes.block(lane)
         return .nothing
-    }
-
-    private static func warn(about sender: MessageSender) {
-        log.warning(
-            about: .process(sender.pid), once: "lane",
-            "dropped the lane of \(ProcessIdentity(pid: sender.pid)), which has written into it what no message is")
     }
 
     /// Takes a record that is a message of one component of bytes, without a right to reply. Most messages are.

@@ -285,10 +285,14 @@ final class Intake: Sendable {
     /// Whether a message of a lane waits for its memory.
     var hasUntakenInLanes: Bool { state.withLock { $0.arrivals.lanes.hasUntaken } }
 
-    /// Takes all that waits at a port that moves, and answers drain probes.
-    func takeAll() -> [LocalMessage] {
+    /// Memory that has not come does not come any more.
+    func loseMemories() { state.withLock { $0.arrivals.lanes.loseMemories() } }
+
+    /// Takes what waits at a port that moves, and answers drain probes.
+    /// - Parameter deadline: The end also while more waits, because peers may send without end.
+    func takeAll(until deadline: MonotonicInstant) -> [LocalMessage] {
         var messages: [LocalMessage] = []
-        while true {
+        repeat {
             switch takeAny() {
             case .nothing: return messages
             case .local(let message, _, _, _, _): messages.append(message)
@@ -297,7 +301,8 @@ final class Intake: Sendable {
             case .probe(let frame): if let probe = checked(frame, nil) { answer(probe) }
             case .part(let frame): noteMalformed(.severalFrames, in: ReceivedFrame(frame, channel.channels))
             }
-        }
+        } while !deadline.hasPassed
+        return messages
     }
 
     private func takeAny() -> Taken {

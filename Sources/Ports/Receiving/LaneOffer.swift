@@ -45,11 +45,39 @@ extension Receiver {
     ///   - question: The number of one lane's question; nil for all lanes.
     ///   - isGone: Whether the last connection to the peer has ended.
     func endLanes(of peer: Incarnation, question: UInt64? = nil, isGone: Bool = false) {
+        let lane = isGone ? lane(of: peer) : nil
+        let hasEnded = lane.map { ProcessStatus.isEnding($0.sender.pid) } ?? false
         intake.changeLanes { lanes in
             noteSent(by: lanes, of: { $0 == peer })
-            if isGone { lanes.loseMemories(of: peer) }
+            if isGone { lanes.loseMemories(of: peer, hasEnded: hasEnded) }
             lanes.endWhenEmpty(of: peer, question: question)
         }
+        if let lane, !hasEnded { endLater(lane) }
+    }
+
+    private func lane(of peer: Incarnation) -> LaneReceiver? { intake.readLanes { $0.lane(of: peer) } ?? nil }
+
+    private static let lookPeriod = Duration.seconds(1)
+
+    /// A process that lives may announce memory by its lane when no connection is left by which the memory could come, and
+    /// nobody reports its end any more.
+    private func endLater(_ lane: LaneReceiver) {
+        let stuck = takenBeforeStuck(lane)
+        context.housekeeping.perform(after: Self.lookPeriod) { [weak self, weak lane] in
+            // A lane that has ended is released. The end of a new connection begins this again.
+            guard let self, let lane, context.control.existing(lane.peer) == nil else { return }
+            let isStuck = stuck != nil && stuck == takenBeforeStuck(lane)
+            if isStuck || ProcessStatus.isEnding(lane.sender.pid) {
+                endLanes(of: lane.peer, isGone: true)
+            } else {
+                endLater(lane)
+            }
+        }
+    }
+
+    /// The number of records that were taken before one that waits for its memory; nil when none waits.
+    private func takenBeforeStuck(_ lane: LaneReceiver) -> UInt32? {
+        intake.readLanes { _ in lane.waitsForMemory ? lane.takenCount : nil } ?? nil
     }
 
     /// Takes what waits in a peer's lane, and handles it, because the news of an end has come, which the messages precede.
@@ -104,8 +132,13 @@ extension Receiver {
 
     /// A peer has handed over the memory of a message of its lane.
     func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
-        if descriptor == nil {
-            log.warning("\(identity) lost a large message: there was no descriptor left for its memory")
+        if descriptor == nil, let lane = lane(of: peer) {
+            log.warning(
+                about: .process(lane.sender.pid), once: "memory",
+                """
+                \(identity) lost a large message of \(ProcessIdentity(pid: lane.sender.pid)): there was no descriptor left \
+                for its memory
+                """)
         }
         intake.changeLanes { $0.memoryCame(number, descriptor, of: peer) }
     }

@@ -62,12 +62,14 @@ final class HostileLane {
     private func writeRecord() {
         let start = Int(clamping: memory.head.pointee.load(ordering: .acquiring) >> 2)
         guard start % 8 == 0, start + 200 < memory.size, memory.populate(start..<start + 200) else { return }
-        let count = below(4) == 0 ? number & 0xffff_ffff : UInt64(below(100))
-        write(UInt64(below(4)) << 32 | count, at: start)
+        let kind = UInt32(below(4))
+        let fitting = kind == LaneMemory.Kind.large ? Large.recordSize : Wire.headerSize + below(100)
+        let count = below(4) == 0 ? number & 0xffff_ffff : UInt64(fitting)
+        write(UInt64(kind) << 32 | count, at: start)
         for offset in stride(from: start + 8, to: start + 128, by: 8) { write(number, at: offset) }
         if below(2) == 0 { Wire.writePlainHeader(id: 0, byteCount: below(100), to: memory.ring + start + 8) }
-        let end = below(4) == 0 ? offset : start + LaneMemory.room(for: Int(count % 100))
-        memory.published.pointee.add(1, ordering: .relaxed)
+        let end = below(4) == 0 ? offset : start + LaneMemory.room(for: Int(count % 120))
+        if below(2) == 0 { memory.published.pointee.add(1, ordering: .relaxed) }
         memory.head.pointee.store(UInt64(end) << 2, ordering: .sequentiallyConsistent)
     }
 }
