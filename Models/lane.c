@@ -5,7 +5,7 @@
 // ends instead. The assertions at the end say what must not be when both threads sleep.
 //
 // Each mutation weakens one order, and GenMC has to find an error:
-//   O_PUBLISH=memory_order_relaxed   the exchange of the head
+//   O_PUBLISH=memory_order_relaxed   the comparison of the head
 //   O_LOOK=memory_order_relaxed      the receiver's load of the head
 //   O_TAKE=memory_order_relaxed      the store of the tail
 //   O_ROOM=memory_order_relaxed      the sender's load of the tail
@@ -57,9 +57,13 @@ static void *sender(void *unused) {
             return 0;
         }
         ring[sent % limit] = sent + 1;
-        int former = atomic_exchange_explicit(&head, (sent + 1) << 2, O_PUBLISH);
+        int open = sent << 2, closed = sent << 2 | is_closed, next = (sent + 1) << 2;
+        int was_open =
+            atomic_compare_exchange_strong_explicit(&head, &open, next, O_PUBLISH, memory_order_relaxed);
+        // Nobody ends the lane here.
+        if (!was_open) atomic_compare_exchange_strong_explicit(&head, &closed, next, O_PUBLISH, memory_order_relaxed);
         sent++;
-        if (former & is_closed) atomic_store_explicit(&bell, 1, memory_order_release);
+        if (!was_open) atomic_store_explicit(&bell, 1, memory_order_release);
     }
     return 0;
 }

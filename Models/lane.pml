@@ -1,6 +1,8 @@
 /* One lane: LaneSender, LaneReceiver and their bell. `.ci/model` runs it, and each mutation below once.
 
-   The model has one sender and one taker, which holds the port's lock whenever it touches the lane. Offsets count
+   The model has one sender and one taker, which holds the port's lock whenever it touches the lane. The taker may be
+   the borrower of the port, which dies at any step, or stops the lane and takes nothing more. Then the lender stops the
+   lane, too, and takes what is left, as its second reader, before it takes what came by other ways. Offsets count
    units, and a message takes one unit or two. Loads and stores of the shared words are single steps. A store that is
    not sequentially consistent first goes into a store buffer of one entry, from which it reaches the memory at any
    later time. The peer does not see the store before. A fence, and an atomic exchange, empty the buffer of the process
@@ -17,11 +19,13 @@
      WISH_IN_BUFFER  the sender's wish is not sequentially consistent
      NO_LOOK_AGAIN   the sender does not look for room after it has asked
      HEAR_LATE       the sender reads its bell after it has asked
-     HEAD_STORED     the sender stores the head, and does not exchange it
+     HEAD_STORED     the sender stores the head, and does not compare it
      CLOSE_STORED    the receiver closes the lane without comparing the head
      END_UNSEEN      the sender does not look at the bit `ended`
+     END_ERASED      the sender exchanges the head, and so erases the bit `ended`
      END_ANYWAY      the receiver ends a lane that may have a record
      NOT_OPENED      the end of the sender opens no lane
+     NOT_STOPPED     the second reader does not stop the lane
      BELL_UNREAD     the bytes of the receiver's bell are never read
      ROOM_EARLY      the receiver gives the room back before it has copied the record
      NO_GAP          a full ring looks like an empty one */
@@ -74,6 +78,8 @@ byte got = 0;           /* messages that were taken */
 bool killed = false;    /* the sender dies at its next step */
 bool endEvent = false;  /* the receiver is told that the sender is gone, or sends no more by the lane */
 bool sleepsForRoom = false;
+bool dies = false;      /* the borrower takes nothing more, from its next step on */
+bool stops = false;     /* the borrower stops the lane, and takes nothing more */
 
 /* The sender. */
 
@@ -117,8 +123,48 @@ inline put(at, what) {
     d_step { assert(at < SIZE); assert(!waits[at]); ring[at] = what }
 }
 
+inline move_head() { head = newHead; closed = false; ended = false }
+
+inline note_sent() {
+    sHead = newHead; sent++; records++;
+    waits[next] = true;
+    if :: need(message) == 2 -> waits[next + 1] = true :: else fi
+}
+
+/* Moves the head in one step, unless the receiver has ended the lane. The first attempt expects an open lane. */
+inline publish() {
+#ifdef HEAD_STORED
+    d_step { emptyWish(); wasClosed = closed; wasEnded = ended };
+    d_step { move_head(); if :: !wasEnded -> note_sent() :: else fi }
+#else
+#ifdef END_UNSEEN
+    d_step { emptyWish(); wasClosed = closed; wasEnded = false; move_head(); note_sent() }
+#else
+#ifdef END_ERASED
+    d_step {
+        emptyWish(); wasClosed = closed; wasEnded = ended; move_head();
+        if :: !wasEnded -> note_sent() :: else fi
+    }
+#else
+    d_step {
+        emptyWish(); wasClosed = closed; wasEnded = ended;
+        if :: !closed && !ended -> move_head(); note_sent() :: else fi
+    };
+    if
+    :: wasClosed && !wasEnded ->
+        d_step {
+            wasEnded = ended;
+            if :: !ended -> move_head(); note_sent() :: else fi
+        }
+    :: else
+    fi
+#endif
+#endif
+#endif
+}
+
 proctype sender() {
-    byte message = 1;
+    byte message = 1, newHead;
     bool wasClosed, wasEnded, uses = true;
     {
         do
@@ -171,37 +217,19 @@ proctype sender() {
                 :: need(message) == 2 -> put(next + 1, message)
                 :: else
                 fi;
-                sHead = next + need(message);
+                newHead = next + need(message);
                 if
-                :: sHead == SIZE -> sHead = 0
+                :: newHead == SIZE -> newHead = 0
                 :: else
                 fi;
-#ifdef HEAD_STORED
-                d_step { wasClosed = closed; wasEnded = ended };
-                d_step {
-#else
-                d_step {
-                    wasClosed = closed; wasEnded = ended;
-#endif
-                    head = sHead; closed = false; ended = false; emptyWish();
-#ifdef END_UNSEEN
-                    wasEnded = false;
-#endif
-                    if
-                    :: !wasEnded ->
-                        sent++; records++;
-                        waits[next] = true;
-                        if :: need(message) == 2 -> waits[next + 1] = true :: else fi
-                    :: else -> uses = false
-                    fi
-                };
+                publish();
                 if
                 :: !wasEnded && wasClosed -> ring_receiver()
                 :: else
                 fi;
                 if
                 :: !wasEnded -> message++
-                :: else
+                :: else -> uses = false
                 fi
             :: else
             fi
@@ -209,11 +237,16 @@ proctype sender() {
     } unless { killed -> sleepsForRoom = false; endEvent = true }
 }
 
-/* The end: the sender dies at any step, or lives on while the receiver takes it for gone. */
+/* The end: the sender dies at any step, or lives on while the receiver takes it for gone. And that of the borrower. */
 proctype fate() {
     if
     :: killed = true
     :: endEvent = true
+    :: skip
+    fi;
+    if
+    :: dies = true
+    :: stops = true
     :: skip
     fi
 }
@@ -245,9 +278,11 @@ proctype receiver() {
     bool isOpen = false, isEnding = false, isEnded = false, rung, isDone;
 end:
     do
+    :: dies || stops -> break
     :: atomic { edge || endEvent || nempty(other) -> skip };
         do
-        :: true ->
+        :: dies || stops -> break
+        :: !dies && !stops ->
             /* The bell, and the end. */
             if
             :: edge ->
@@ -338,6 +373,42 @@ end:
                 fi
             fi
         od
+    od;
+    skip;
+    /* The stores of a process reach the memory before its death is known. */
+    d_step { emptyTail(); if :: stops -> ended = true :: else fi };
+    /* The lender. */
+#ifdef NOT_STOPPED
+    d_step { rTail = tail; rHead = head };
+#else
+    d_step { rTail = tail; rHead = head; ended = true };
+#endif
+    roomRung = true;
+    do
+    :: rTail == rHead -> break
+    :: rTail != rHead ->
+        at = rTail;
+        found = ring[at];
+        if
+        :: found == WRAP -> rTail = 0
+        :: else ->
+            assert(found == got + 1);
+            if
+            :: need(found) == 2 -> assert(ring[at + 1] == found)
+            :: else
+            fi;
+            got++;
+            d_step {
+                waits[at] = false;
+                if :: need(found) == 2 -> waits[at + 1] = false :: else fi;
+                rTail = at + need(found);
+                if :: rTail == SIZE -> rTail = 0 :: else fi
+            }
+        fi
+    od;
+end_lender:
+    do
+    :: d_step { other?found; assert(found == got + 1); got++ }
     od
 }
 

@@ -191,6 +191,37 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         #expect(ends.send(record(4)) == .ended)
     }
 
+    @Test func `what the sender has learnt was not sent is in the lane for no later reader`() throws {
+        let ends = try Ends()
+        for number in 1...3 as ClosedRange<UInt8> { _ = ends.send(record(number)) }
+        #expect(ends.take() == record(1))
+        ends.receiver.stop()
+        for number in 4...6 as ClosedRange<UInt8> { #expect(ends.send(record(number)) == .ended) }
+        #expect(try ends.left() == [record(2), record(3)])
+        #expect(try !ends.lent.isOver)
+        #expect(ends.take() == record(2))
+        #expect(ends.take() == record(3))
+        #expect(try ends.left() == [])
+        #expect(try ends.lent.isOver)
+        // An end in an empty ring is one, too.
+        let other = try Ends()
+        other.receiver.isEnding = true
+        other.receiver.open()
+        #expect(other.receiver.close())
+        #expect(other.send(record(1)) == .ended)
+        #expect(try other.lent.isOver)
+        #expect(try other.left() == [])
+    }
+
+    @Test func `a receiver that writes rubbish into the head ends the lane for the sender`() throws {
+        let ends = try Ends()
+        _ = ends.send(record(1))
+        for word in [UInt64.max, 4, 1 << 40, LaneMemory.closed] {
+            ends.memory.head.pointee.store(word, ordering: .relaxed)
+            #expect(ends.send(record(2)) == .ended)
+        }
+    }
+
     @Test func `a record that is shorter than any frame ends the lane`() throws {
         for size in 0..<Wire.headerSize {
             let ends = try Ends()

@@ -69,6 +69,109 @@ import Testing
         #expect(try ids(try lent.loan.takeBack(before: .patience), 6) == Array(15...20))
     }
 
+    // MARK: Senders that find the lane ended
+
+    /// Sends messages from a number on, while the sender's runtime notices nothing, until the lane does not take one. That
+    /// one goes another way, after `goOn`.
+    /// - Returns: The last message.
+    private func sendUntilLaneEnds(
+        from first: UInt32, by right: MachPort.SendRight, then goOn: () -> Void
+    ) -> UInt32 {
+        let (channel, isOver) = (right.channel, Shared(false))
+        let sender = Helper {
+            var next = first
+            while !isOver.withLock({ $0 }) {
+                if let error = portError({ try right.send(MachPort.Message(id: next), before: .patience) }) {
+                    Issue.record("message \(next): \(error)")
+                    return next
+                }
+                next += 1
+                usleep(500)
+            }
+            return next - 1
+        }
+        #expect(waitUntil { !channel.state.withLock { $0.lane.isOpen } })
+        isOver.withLock { $0 = true }
+        goOn()
+        return sender.join()
+    }
+
+    /// Keeps a runtime from noticing anything until the latch opens.
+    private func block(_ runtime: PortRuntime) throws -> Latch {
+        let (hasBegun, goOn) = (Latch(), Latch())
+        try runtime.housekeeping.perform {
+            hasBegun.open()
+            _ = goOn.wait(until: .patience)
+        }
+        #expect(hasBegun.wait(until: .patience))
+        return goOn
+    }
+
+    @Test func `a message that the borrower's lane did not take comes once`() throws {
+        let lent = try lend(to: homes.runtime())
+        try send(1...200, by: lent.sender)
+        #expect(try ids(lent.port, 200) == Array(1...200))
+        // Neither hears of the end before a message has found the lane ended.
+        let runtimes = [
+            try lent.loan.receiveRight.offer.channel.retainedRuntime(), try lent.sender.channel.retainedRuntime(),
+        ]
+        let latches = try runtimes.map(block)
+        lent.port.invalidate()
+        let last = sendUntilLaneEnds(from: 201, by: lent.sender) { for latch in latches { latch.open() } }
+        let port = try lent.loan.takeBack(before: .patience)
+        try send(last + 1...last + 10, by: lent.sender)
+        #expect(try ids(port, Int(last) - 190) == Array(201...last + 10))
+        expectNoMore(port)
+    }
+
+    @Test func `a lane that ended before its port came back has nothing more`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        var next: UInt32 = 1
+        for _ in 0..<5 {
+            try send(next...next + 4, by: lent.sender)
+            #expect(try ids(lent.port, 5) == Array(next...next + 4))
+            next += 5
+            let goOn = try block(try lent.sender.channel.retainedRuntime())
+            borrower.control.existing(lent.sender.channel.channels.incarnation)?.cut()
+            #expect(waitUntil { lent.port.receiver.lanePeers.isEmpty })
+            let last = sendUntilLaneEnds(from: next, by: lent.sender) { goOn.open() }
+            #expect(try ids(lent.port, Int(last - next) + 1) == Array(next...last))
+            next = last + 1
+        }
+        // By a lane, because what ZeroMQ has carried does not come back.
+        let isLane = try waitUntil {
+            try send(next...next, by: lent.sender)
+            next += 1
+            return try ids(lent.port, 1) == [next - 1] && lent.sender.carrier == .lane
+        }
+        #expect(isLane)
+        try send(next...next + 9, by: lent.sender)
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 10) == Array(next...next + 9))
+        expectNoMore(port)
+    }
+
+    @Test func `a borrower's lane has nothing more when the port has moved on`() throws {
+        let lent = try lend(to: homes.runtime())
+        try send(1...5, by: lent.sender)
+        #expect(try ids(lent.port, 5) == Array(1...5))
+        // A sender that does not hear of the move finds its lane ended.
+        let goOn = try block(try lent.sender.channel.retainedRuntime())
+        let right = try homes.received(lent.port, in: homes.runtime())
+        let moving = Helper { Result { try right.claim(before: .patience) } }
+        #expect(waitUntil { lent.port.receiver.intake.isPaused })
+        let last = sendUntilLaneEnds(from: 6, by: lent.sender) { goOn.open() }
+        let moved = try moving.join().get()
+        #expect(try ids(moved, Int(last) - 5) == Array(6...last))
+        moved.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        try send(last + 1...last + 10, by: lent.sender)
+        #expect(try ids(port, 10) == Array(last + 1...last + 10))
+        expectNoMore(port)
+    }
+
     @Test func `nobody has to claim a port that is taken back`() throws {
         let lender = homes.runtime()
         let port = try MachPort(nameServer: lender.nameServer)

@@ -35,7 +35,8 @@ struct LaneMemory: @unchecked Sendable {
 
     /// No taker looks at the ring, which is empty: the next sender rings the bell.
     static let closed: UInt64 = 1
-    /// The receiver looks at the ring no more.
+    /// The receiver looks at the ring no more. The head stays what it is then, because the sender moves no head with this
+    /// bit. So a later reader, the lender of the port, finds in the ring what was sent, and nothing else.
     static let ended: UInt64 = 2
 
     static let largest = 64 << 20

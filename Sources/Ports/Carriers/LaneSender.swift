@@ -113,17 +113,29 @@ struct LaneSender: ~Copyable, @unchecked Sendable {
         (memory.ring + next).storeBytes(
             of: UInt64(kind) << 32 | UInt64(UInt32(truncatingIfNeeded: count)), as: UInt64.self)
         let end = next + LaneMemory.room(for: count)
-        head = end == memory.size ? 0 : end
+        let newHead = end == memory.size ? 0 : end
         memory.sent.pointee.store(UInt64(sentCount), ordering: .relaxed)
         memory.published.pointee.store(UInt64(sent &+ 1), ordering: .relaxed)
-        let former = memory.head.pointee.exchange(UInt64(head) << 2, ordering: .acquiringAndReleasing)
-        if former & LaneMemory.ended != 0 {
+        // Compared, not exchanged: the receiver's end stays in the head, and the head stays where it was. Another reader
+        // would take a record behind it for one that was sent. The first attempt expects an open ring, the second one a
+        // closed ring. The receiver clears no bit, so that a ring that is neither has ended.
+        let wasOpen = moveHead(to: newHead, from: 0)
+        guard wasOpen || moveHead(to: newHead, from: LaneMemory.closed) else {
             isEnded = true
             return .ended
         }
+        head = newHead
         sent &+= 1
         sentBytes &+= UInt64(messageSize)
-        return former & LaneMemory.closed == 0 ? .queued : .opened
+        return wasOpen ? .queued : .opened
+    }
+
+    /// - Parameter flags: The bits that the head is expected to have.
+    @inline(__always)
+    private func moveHead(to newHead: Int, from flags: UInt64) -> Bool {
+        memory.head.pointee.compareExchange(
+            expected: UInt64(head) << 2 | flags, desired: UInt64(newHead) << 2, ordering: .acquiringAndReleasing
+        ).exchanged
     }
 
     /// Whether a message may go in memory of its own.

@@ -1,14 +1,14 @@
 /// The first packet in each direction of a control connection, little-endian:
 ///
 ///     0   magic     UInt32    "SPRT"
-///     4   version   UInt8     of the control protocol, and three zero bytes
+///     4   version   UInt8     of the control protocol and of lanes, and three zero bytes
 ///     8   process   UInt128
 ///    24   origin    UInt32
 ///    28   takes     UInt32: 1 when the process can map lanes, plus 2 when it takes descriptors, plus 4 when it takes the
 ///                   reasons of failed requests
 struct ControlHello: Equatable {
     static let size = 32
-    static let version: UInt8 = 1
+    static let version: UInt8 = 2
     private static let magic: UInt32 = 0x5452_5053
 
     var version = Self.version
