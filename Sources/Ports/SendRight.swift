@@ -83,6 +83,16 @@ extension MachPort {
             try first.send(&message, before: deadline)
         }
 
+        /// Sends a message if there is a connection with room. For threads that must not wait: a send with a deadline in
+        /// the past waits for a connection, of which the library's own thread would never hear.
+        /// - Returns: False when the message was not sent, because it would have to wait.
+        /// - Throws: ``PortError``: `isInvalid`, `messageTooLarge`…
+        package func sendAtOnce(_ message: Message) throws(PortError) -> Bool {
+            let channel = channel
+            var message = try MessageEncoding.outgoing(message, to: channel)
+            return try channel.sendAtOnce(&message, before: .distantFuture)
+        }
+
         /// Sends the message now, or later when there is room and a connection. Returns at once.
         /// - Parameter ended: Called once if this call throws nothing, with the error if the message was not sent.
         func post(

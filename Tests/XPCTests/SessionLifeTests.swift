@@ -1,11 +1,11 @@
 import Dispatch
 import OwnThread
-import Ports
 import PortsInspection
 import RunLoops
 import TestSupport
 import Testing
 
+@testable import Ports
 @testable import XPC
 
 /// How sessions and listeners begin and end inside a process.
@@ -20,6 +20,33 @@ import Testing
         let error = #expect(throws: XPCRichError.self) { _ = try names.session("nobody") }
         #expect(error?.canRetry == true)
         #expect(error?.description.contains("nobody") == true)
+    }
+
+    @Test func `an end on the library's thread waits for no connection`() throws {
+        struct Peer: XPCPeerHandler {
+            func handleIncomingRequest(_ message: XPCReceivedMessage) -> (any Encodable)? { Answer(text: "") }
+        }
+        // As in another process, whose news come by the thread that ends the session.
+        let far = PortRuntime(directory: names.folder.path)
+        let sessions = Shared<[XPCSession]>([])
+        let listener = try XPCListener(name: "service", nameServer: far.nameServer, ListenerSettings(), .none) {
+            request in
+            request.accept { session in
+                sessions.withLock { $0.append(session) }
+                return Peer()
+            }
+        }
+        let session = try names.session()
+        let _: Answer = try session.sendSync(Question(number: 1))
+        let (time, done) = (Shared(Duration.zero), Latch())
+        try names.runtime.housekeeping.perform {
+            for session in sessions.withLock({ $0 }) { session.cancel(reason: "first") }
+            time.withLock { $0 = ContinuousClock().measure { session.cancel(reason: "second") } }
+            done.open()
+        }
+        #expect(done.wait(until: .patience))
+        #expect(time.withLock { $0 } < .milliseconds(500))
+        listener.cancel()
     }
 
     @Test func `a second listener with the same name throws`() throws {

@@ -25,6 +25,26 @@ package final class AskedReply: Sendable {
         self.request = request
     }
 
+    /// Sends the request if there is a connection with room.
+    /// - Parameters:
+    ///   - remote: The port.
+    ///   - message: The request. Its own `replyPort` is not sent.
+    ///   - whenDone: Called once, on any thread, perhaps at once. It must not block.
+    /// - Returns: Nil when the request was not sent, because it would have to wait.
+    package init?(
+        of remote: RemoteMessagePort, atOnce message: MachPort.Message,
+        whenDone: @escaping @Sendable (Result<MachPort.Message, PortError>) -> Void
+    ) throws(PortError) {
+        try Fork.check()
+        let channel = remote.sendRight.channel
+        var request = try OpenRequest(to: channel, isForTasks: true)
+        var outgoing = try request.outgoing(message)
+        guard try channel.sendAtOnce(&outgoing, before: .distantFuture) else { return nil }
+        request.noteSent()
+        request.pending.outcome.whenSet { outcome in whenDone(outcome.map { MachPort.Message($0) }) }
+        self.request = request
+    }
+
     /// Sends the request, and suspends the task while the port has no room.
     /// - Parameters:
     ///   - remote: The port.

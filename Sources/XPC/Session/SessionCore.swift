@@ -152,21 +152,14 @@ final class SessionCore: Sendable {
 
     /// Ends the session, and tells the other end.
     func cancel(reason: String) {
-        let remote = state.withLock { state -> RemoteMessagePort? in
-            if case .open(let remote) = state.phase { remote } else { nil }
-        }
-        if let remote { sendEnd(reason, to: remote.sendRight) }
-        end(XPCRichError("the session with \(peer) was cancelled: \(reason)"), .atOnce)
+        end(XPCRichError("the session with \(peer) was cancelled: \(reason)"), .atOnce, telling: reason)
     }
 
     private func sendEnd(_ reason: String, to right: MachPort.SendRight) {
         let message = MachPort.Message(id: SessionMessage.end.rawValue, bytes: reason.utf8)
-        // Without room, the other end learns the end of the port.
-        if right.carrier != nil {
-            try? right.send(message, until: .distantPast)
-        } else {
-            Task { try? await right.send(message, before: .now + .seconds(1)) }
-        }
+        // The library's thread must not wait here: it brings the last reply, which ends a released session.
+        guard (try? right.sendAtOnce(message)) == false else { return }
+        Task { try? await right.send(message, before: .now + .seconds(1)) }
     }
 
     /// Nobody refers to a client's session any more. It ends after its last reply.
@@ -225,11 +218,17 @@ final class SessionCore: Sendable {
         end(XPCRichError("\(peer) has ended, or has cancelled the session", canRetry: true), .afterReplies)
     }
 
-    func end(_ error: XPCRichError, _ ending: Ending) {
-        let (isFirst, ended) = state.withLock { state in
+    /// - Parameter reason: The reason that the other end gets, if this call ends an open session; nil for no message.
+    func end(_ error: XPCRichError, _ ending: Ending, telling reason: String? = nil) {
+        let (remote, isFirst, ended) = state.withLock { state in
             if ending == .silently { state.cancellation = nil }
-            return state.end(error, keepsRequests: ending == .afterReplies)
+            // Of two threads that end the session, one tells the other end.
+            var remote: RemoteMessagePort?
+            if case .open(let open) = state.phase { remote = open }
+            let (isFirst, ended) = state.end(error, keepsRequests: ending == .afterReplies)
+            return (remote, isFirst, ended)
         }
+        if let reason, let remote { sendEnd(reason, to: remote.sendRight) }
         for request in ended { finish(request) }
         if isFirst || !ended.isEmpty { finishIfPossible() }
     }

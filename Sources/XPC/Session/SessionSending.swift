@@ -10,12 +10,10 @@ extension SessionCore {
         let remote = try state.withLock { (state) throws(XPCRichError) in try state.send(&message) }
         guard let remote else { return sendQueued() }
         do throws(PortError) {
-            if remote.sendRight.carrier != nil { return try remote.sendRight.send(message, until: .distantPast) }
+            if try remote.sendRight.sendAtOnce(message) { return }
         } catch {
-            guard case .sendTimedOut = error else {
-                replaceUnsent()
-                throw XPCRichError(error)
-            }
+            replaceUnsent()
+            throw XPCRichError(error)
         }
         try queue(message, nil)
     }
@@ -34,16 +32,13 @@ extension SessionCore {
         }
         guard let remote else { return sendQueued() }
         do throws(PortError) {
-            if remote.sendRight.carrier != nil {
-                let reply = try AskedReply(of: remote, message, before: .distantPast, whenDone: outcomeHandler(number))
+            if let reply = try AskedReply(of: remote, atOnce: message, whenDone: outcomeHandler(number)) {
                 state.withLock { $0.noteSent(number, reply) }
                 return
             }
         } catch {
-            guard case .sendTimedOut = error else {
-                replaceUnsent()
-                return ended(number, .failure(XPCRichError(error)))
-            }
+            replaceUnsent()
+            return ended(number, .failure(XPCRichError(error)))
         }
         do throws(XPCRichError) { try queue(message, number) } catch { ended(number, .failure(error)) }
     }
