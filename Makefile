@@ -217,7 +217,7 @@ soak: dependencies
 	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
 	@$(MAKE) --no-print-directory soak-ports
 
-LOAD_TESTS := PortsTests\.(Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process)Tests
+LOAD_TESTS := PortsTests\.(Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process)Tests|(TypedPorts|XPC)Tests\.GrowthTests
 soak-ports: dependencies
 	@$(BUILD) --build-tests
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'

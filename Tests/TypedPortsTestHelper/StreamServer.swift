@@ -20,6 +20,11 @@ package struct ExhaustedStreams: PortRequest {
     package init() {}
 }
 
+/// Asks for the bytes of heap that the server has in use.
+struct HeapUse: PortRequest {
+    typealias Reply = Int
+}
+
 /// Asks the server to finish and to exit, with 0 when all was taken in the time, in milliseconds.
 package struct Finish: PortRequest {
     package typealias Reply = EmptyReply
@@ -32,8 +37,12 @@ package struct Finish: PortRequest {
 @main enum StreamServer {
     static func main() async throws {
         // The process ends also when its test does not end it.
-        alarm(150)
-        if CommandLine.arguments.dropFirst().first == "read" { try await readOne() }
+        alarm(Scale.isLong ? 7200 : 150)
+        switch CommandLine.arguments.dropFirst().first {
+        case "read": try await readOne()
+        case "growth": try await checkGrowth(CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 0)
+        default: break
+        }
         let (server, exhausted) = (try RequestServer(name: "blocks"), Shared(0))
         server.handle(Blocks.self) { blocks in
             let left = Shared(blocks.count)
@@ -48,6 +57,7 @@ package struct Finish: PortRequest {
             })
         }
         server.handle(ExhaustedStreams.self) { _ in exhausted.withLock { $0 } }
+        server.handle(HeapUse.self) { _ in heapUse() }
         server.handle(Finish.self) { finish in
             Task {
                 let isWhole = await server.finish(before: .now + .milliseconds(finish.timeout))
@@ -65,5 +75,28 @@ package struct Finish: PortRequest {
         var iterator = RequestClient("blocks").stream(Blocks(count: 12)).makeAsyncIterator()
         _ = try await iterator.next()
         while true { try await Task.sleep(for: .seconds(100)) }
+    }
+
+    /// Sends requests, each tenth for a stream, and exits with an error when a heap has grown in the last two thirds of them.
+    private static func checkGrowth(_ count: Int) async throws -> Never {
+        let client = RequestClient("blocks")
+        func uses() async throws -> [Int] { [heapUse(), try await client.request(HeapUse(), timeout: .seconds(60))] }
+        func ask(_ count: Int) async throws {
+            for number in 0..<count {
+                _ = try await client.request(ExhaustedStreams(), timeout: .seconds(60))
+                guard number % 10 == 0 else { continue }
+                for try await _ in client.stream(Blocks(count: 3, size: 100), timeout: .seconds(60)) {}
+            }
+        }
+        try await ask(count / 3)
+        let first = try await uses()
+        try await ask(count - count / 3)
+        for (process, (first, last)) in zip(["client", "server"], zip(first, try await uses())) {
+            print("\(process): \(last - first) bytes of heap for \(count - count / 3) requests")
+            // What is there from the first use of a part on varies.
+            if last - first > 512 << 10 + 2 * count { fail("the \(process) grows") }
+        }
+        fflush(nil)
+        exit(0)
     }
 }

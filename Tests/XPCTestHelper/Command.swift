@@ -27,6 +27,8 @@ package struct Command: Codable, Sendable {
         case call
         /// Reply with the number of sessions that have ended.
         case ended
+        /// Reply with the bytes of heap in use, and the number of threads.
+        case usage
     }
 
     package var verb: Verb

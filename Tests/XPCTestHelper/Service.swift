@@ -50,6 +50,7 @@ final class Service: Sendable {
                 do { try session.send(Report(text: command.text)) } catch { return Report(text: "\(error)") }
                 return Report(text: "called")
             case .ended: return Report(text: "\(service.ended.withLock { $0 })")
+            case .usage: return Report(text: "\(heapUse()) \(liveThreads())")
             }
         }
 

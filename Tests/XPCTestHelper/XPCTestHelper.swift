@@ -15,7 +15,8 @@ import XPC
             serve(requirement: .isFromSameTeam(andMatchesSigningIdentifier: "com.example.app"))
         case "connect": connect()
         case "load": load()
-        default: fail("usage: XPCTestHelper serve | serve-signed | connect | load SEED SECONDS")
+        case "growth": Growth.check(CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 0)
+        default: fail("usage: XPCTestHelper serve | serve-signed | connect | load SEED SECONDS | growth SESSIONS")
         }
     }
 
