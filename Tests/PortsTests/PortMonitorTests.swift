@@ -143,7 +143,8 @@ import Testing
         while seen + monitor.lostCount < count {
             if try #require(try monitor.next(before: .patience)).kind == .message { seen += 1 }
         }
-        #expect(seen + monitor.lostCount == count, sourceLocation: sourceLocation)
+        // On a busy machine the ends of some messages in their handlers are left out, too.
+        #expect((count..<count + count / 2).contains(seen + monitor.lostCount), sourceLocation: sourceLocation)
         #expect(seen > 0, sourceLocation: sourceLocation)
         #expect(monitor.lostCount > 0, sourceLocation: sourceLocation)
     }
