@@ -217,7 +217,8 @@ soak: dependencies
 	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
 	@$(MAKE) --no-print-directory soak-ports
 
-LOAD_TESTS := PortsTests\.(Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process)Tests|(TypedPorts|XPC)Tests\.GrowthTests
+LOAD_PORTS := Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process|Lane|Loan|MovingPort|MovingPortKill|RequestOutcome
+LOAD_TESTS := PortsTests\.($(LOAD_PORTS))Tests|(TypedPorts|XPC)Tests\.GrowthTests|WorkersTests\.(Pool|WorkerPool).*Tests|ActivationTests\.ActivatorTests
 soak-ports: dependencies
 	@$(BUILD) --build-tests
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'
