@@ -9,6 +9,8 @@ private enum Order: UInt32 {
     case claim = 1
     /// Hand the port over to the process of this port.
     case handOver
+    /// Exit as a program does that has nothing more to do.
+    case exit
 }
 
 /// Holds a port that moves between processes, and reports each message that it takes.
@@ -43,6 +45,7 @@ func hold(_ name: String?) throws -> Never {
                 MachPort.Message(id: Order.claim.rawValue, [.receiveRight(port)]), before: .now + .seconds(30))
             // The port serves on until it is claimed, and the message keeps it.
             held.withLock { $0 = port }
+        case .exit: exit(0)
         case nil: fail("no order")
         }
     }
