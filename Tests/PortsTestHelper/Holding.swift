@@ -133,3 +133,15 @@ func borrow() throws -> Never {
     try server.schedule(in: .current)
     try runForEver()
 }
+
+/// Claims a port, and answers its requests, one after the other.
+func answerLent() throws -> Never {
+    let inbox = try MachPort()
+    try report(inbox.sendRight)
+    guard let right = try inbox.receive(before: .now + .seconds(30)).receiveRight(ofComponent: 0) else {
+        fail("no right to receive")
+    }
+    let server = try LocalMessagePort(claiming: right) { try? $0.replyRight?.reply(with: [22]) }
+    try server.schedule(in: .current)
+    try runForEver()
+}

@@ -390,6 +390,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "borrow":
         try borrow()
 
+    case "answer-lent":
+        try answerLent()
+
     case "lend-often":
         try lendOften(Int(arguments[0]) ?? 0)
 

@@ -475,6 +475,84 @@ import Testing
         withExtendedLifetime((successor, again)) {}
     }
 
+    /// The asker hears that the request has gone with the port when the borrower, which has taken the request, has died, and
+    /// the port is back.
+    @Test(arguments: [true, false])
+    func `a request whose borrower dies before the asker hears of the move ends`(_ asksInLender: Bool) async throws {
+        let desk = try Desk(sandbox)
+        defer { desk.port.invalidate() }
+        let lender = homes.runtime()
+        let port = try MachPort(PortLimits(), lender.nameServer, nil, requests: RequestLedger(lender.receiving.notices))
+        try lender.nameServer.register(port, name: "service")
+        let askers = asksInLender ? lender : homes.runtime()
+        let right = try await askers.nameServer.port(forName: "service")
+        let former = right.channel
+        async let one = outcome { try await RemoteMessagePort(right).request(id: 1, [1], timeout: .seconds(30)) }
+        #expect(await waitUntil { !port.receiver.intake.look().isEmpty })
+        // The handler holds up the thread that hands the port over, between the news to senders and those to askers.
+        let (hasLeft, goesOn) = (Promise<Void>(), Latch())
+        port.onInvalidation {
+            hasLeft.set(())
+            _ = goesOn.wait(until: .patience)
+        }
+        let loan = try MachPort.Loan(port)
+        let child = Child("borrow", in: sandbox)
+        let inbox = try #require(try await desk.port.receive(before: .patience).replyPort)
+        try await inbox.send(MachPort.Message(id: 1, [.receiveRight(loan.receiveRight)]), before: .patience)
+        #expect(try await desk.port.receive(before: .patience).id == 1)
+        #expect(await waitUntil { hasLeft.value != nil })
+        child.kill()
+        let back = try await loan.takeBack(before: .patience)
+        let home = back.receiver.id
+        #expect(await waitUntil { former.latest.id == home })
+        goesOn.open()
+        #expect(await one == "unanswered")
+    }
+
+    /// Processes that are killed under load, with requests that fill a lane.
+    @Test func `each request at processes that are killed again and again ends`() async throws {
+        let desk = try Desk(sandbox)
+        defer { desk.port.invalidate() }
+        let lender = homes.runtime()
+        var server = try LocalMessagePort(name: "service", nameServer: lender.nameServer, queueLimit: 50)
+        let isOver = Shared(false)
+        let counts = Shared<[String: Int]>([:])
+        let askers = try (0..<8).map { _ in
+            let remote = RemoteMessagePort(try homes.runtime().nameServer.port(forName: "service"))
+            return Task {
+                let data = [UInt8](repeating: 1, count: 200_000)
+                while !isOver.withLock({ $0 }) {
+                    let end = await outcome { try await remote.request(id: 1, data, timeout: .seconds(40)) }
+                    counts.withLock { $0[end, default: 0] += 1 }
+                }
+            }
+        }
+        var generator = SplitMix64(seed: 44)
+        let rounds = Scale.count(5, long: 200)
+        for _ in 0..<rounds {
+            let child = Child("answer-lent", in: sandbox)
+            let inbox = try #require(try await desk.port.receive(before: Scale.patience).replyPort)
+            let loan = try MachPort.Loan(server.port)
+            try await inbox.send(MachPort.Message(id: 1, [.receiveRight(loan.receiveRight)]), before: .patience)
+            let before = counts.withLock { $0["[22]", default: 0] }
+            #expect(await waitUntil { counts.withLock { $0["[22]", default: 0] } > before + 8 })
+            usleep(UInt32(generator.next() % 20_000))
+            child.kill()
+            server = LocalMessagePort(
+                returned: try await loan.takeBack(before: .patience), nameServer: lender.nameServer)
+        }
+        isOver.withLock { $0 = true }
+        let serving = Task { [server] in try await server.serve { _ in [22] } }
+        for asker in askers { await asker.value }
+        server.invalidate()
+        try await serving.value
+        let all = counts.withLock { $0 }
+        Scale.show("\(rounds) borrowers killed: \(all)")
+        #expect(Set(all.keys).isSubset(of: ["[22]", "unanswered"]), "\(all)")
+        // Each had one request in its hand.
+        #expect(all["unanswered", default: 0] <= rounds)
+    }
+
     /// The borrower ends under load again and again. Nothing comes twice, and of one that is killed, nothing is lost but the
     /// message in its hand.
     @Test(arguments: [(waits: true, exits: false), (false, false), (false, true)])

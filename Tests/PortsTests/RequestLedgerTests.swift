@@ -31,7 +31,8 @@ struct RequestLedgerTests {
             nil
         }
         func comesBack(_ number: UInt64) -> Bool { false }
-        func leftOwner(_ port: PortID) {}
+        func portLeft(_ home: PortID) {}
+        func requestReaddressed(_ request: UInt64, to home: PortID) {}
     }
 
     @Test(arguments: [RequestEnd.refused, .unanswered])

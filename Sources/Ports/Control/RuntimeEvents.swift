@@ -15,6 +15,8 @@ protocol RuntimeEvents: AnyObject, Sendable {
     func channelBecameInvalid(_ port: PortID)
     /// A port of this runtime is another process's now.
     func ownPortHasMoved(_ number: UInt64)
+    /// A request of this runtime goes to another home, to which its port has moved before it was sent.
+    func requestReaddressed(_ request: UInt64, to home: PortID)
     /// A notice about a request inside the runtime, in the form that a peer would send.
     func received(_ message: ControlMessage, from incarnation: Incarnation)
     /// A port of this runtime has refused a request.
@@ -38,8 +40,8 @@ protocol RuntimeEvents: AnyObject, Sendable {
     /// A port that this runtime has lent comes back, as the port with this number.
     /// - Returns: False when the runtime does not wait for it any more.
     func comesBack(_ number: UInt64) -> Bool
-    /// A port that this runtime has a right to has left its home.
-    func leftOwner(_ port: PortID)
+    /// A port has left this home. Its owner lives, unless its end was reported, too.
+    func portLeft(_ home: PortID)
 }
 
 /// Where a port goes on.

@@ -30,9 +30,9 @@ struct OpenRequest: ~Copyable {
     deinit {
         // In a forked child, the request is still the parent's.
         guard !Fork.isChild else { return }
-        if runtime.replies.pending.remove(number), isSent {
+        if let channel = runtime.replies.pending.remove(number)?.channel, isSent {
             channel.tell(.cancelled(number))
-            // The request may have gone with its port.
+            // The request may have gone on with its port.
             let home = channel.latest
             if home !== channel { home.tell(.cancelled(number)) }
         }
@@ -48,7 +48,10 @@ struct OpenRequest: ~Copyable {
         return try MessageEncoding.outgoing(message, kind: .request, request: number, to: channel)
     }
 
-    mutating func noteSent() { isSent = true }
+    mutating func noteSent() {
+        isSent = true
+        runtime.replies.pending.noteSent(number)
+    }
 
     /// The reply.
     /// - Parameter outcome: The outcome; nil when the wait has ended without one.

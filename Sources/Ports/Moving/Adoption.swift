@@ -164,13 +164,14 @@ final class Adoption: Sendable {
             guard message.numbers.first == UInt64(messages.count) else {
                 throw .unavailable(reason: "some of its messages are lost")
             }
+            // Before anybody can ask for them.
+            receiver.arrival?.came(with: messages)
             guard taking.directory.commitMove(of: receiver.channel.publicID, to: receiver.id) else {
                 throw .unavailable(reason: "its owner has ended the move")
             }
             takeNames(message, receiver)
             runtime.channels.moveHere(receiver.channel)
             endOwnLoan(taking)
-            receiver.arrival?.came(with: messages)
             receiver.intake.takeAgain(with: messages, haveCome: true, telling: taking.taken)
         } catch {
             MachPort.Message(failed: error).post(to: taking.answers)

@@ -195,7 +195,7 @@ struct HandOver: ~Copyable {
         port.runtime.channels.move(receiver.channel, to: home, in: directory)
         receiver.leave()
         finishing.remove(number)
-        messages.tellMoved()
+        messages.tellMoved(from: number)
         log.debug("\(port.identity) has moved with \(messages.count) messages")
     }
 }

@@ -81,7 +81,7 @@ extension Receiver {
             channel.invalidate()
         }
         context.control.tellInvalidated(id.number)
-        left.tellMoved()
+        left.tellMoved(from: id.number)
         withExtendedLifetime(offer.withLock { $0.take() }) {}
         invalidated.set(())
     }

@@ -14,8 +14,13 @@ struct PendingTable<ID: Hashable, Waiting: Request> {
 
     func all(to port: PortID) -> [Waiting] { ids[port, default: []].compactMap { requests[$0] } }
 
-    func ids(to port: PortID, where isMeant: (Waiting) -> Bool) -> [ID] {
+    func ids(to port: PortID, where isMeant: (Waiting) -> Bool = { _ in true }) -> [ID] {
         ids[port, default: []].filter { requests[$0].map(isMeant) ?? false }
+    }
+
+    /// The requests to all ports of a process.
+    func ids(toPortsOf owner: Incarnation, where isMeant: (Waiting) -> Bool) -> [ID] {
+        ids.keys.filter { $0.incarnation == owner }.flatMap { self.ids(to: $0, where: isMeant) }
     }
 
     func count(to port: PortID) -> Int { ids[port]?.count ?? 0 }
@@ -25,6 +30,12 @@ struct PendingTable<ID: Hashable, Waiting: Request> {
     mutating func add(_ request: Waiting, _ id: ID) {
         requests[id] = request
         ids[request.port, default: []].insert(id)
+    }
+
+    /// Changes a request, which stays at its port.
+    /// - Returns: Nil when it does not wait.
+    mutating func change<Result>(_ id: ID, _ body: (inout Waiting) -> Result) -> Result? {
+        requests.index(forKey: id).map { body(&requests.values[$0]) }
     }
 
     mutating func remove(_ id: ID) -> Waiting? {

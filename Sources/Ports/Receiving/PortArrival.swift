@@ -2,6 +2,14 @@ import RunLoopLocks
 
 /// The facts about a port that has come from another process, or will.
 final class PortArrival: Sendable {
+    typealias Answer = @Sendable (_ request: UInt64, _ isThere: Bool) -> Void
+
+    /// The questions of one process.
+    private struct Questions {
+        var requests: Set<UInt64> = []
+        let answer: Answer
+    }
+
     private struct State {
         /// The lender of a port that this process has borrowed.
         var lender: (any PortLender)?
@@ -11,7 +19,8 @@ final class PortArrival: Sendable {
         /// former owner has ended.
         var requests: Set<UInt64> = []
         /// The questions of askers, as long as the port has not come; nil afterwards.
-        var questions: [(request: UInt64, answer: @Sendable (Bool) -> Void)]?
+        var questions: [Incarnation: Questions]?
+        var questionCount = 0
         /// Set to the reason why requests are lost that the former owner had taken; nil where nobody gives one.
         var explanation: Promise<String?>?
     }
@@ -32,27 +41,39 @@ final class PortArrival: Sendable {
     }
 
     /// Lets askers wait until the port has come.
-    func wait(_ standby: any StandbyPort) { state.withLock { ($0.standby, $0.questions) = (standby, []) } }
+    func wait(_ standby: any StandbyPort) { state.withLock { ($0.standby, $0.questions) = (standby, [:]) } }
 
     // MARK: Requests
 
+    /// The most questions of one process that wait for a lent port, and of all processes. Beyond that, a question is answered
+    /// as if the request were not there.
+    static let mostQuestions = (ofOne: 4096, ofAll: 65_536)
+
     /// The port has come with messages.
     func came(with messages: [LocalMessage]) {
-        let questions = state.withLock { state in
+        let (questions, requests) = state.withLock { state in
             state.requests.formUnion(messages.lazy.filter { $0.header.kind == .request }.map(\.header.request))
-            return state.questions.take() ?? []
+            return (state.questions.take() ?? [:], state.requests)
         }
-        for question in questions { ask(for: question.request, question.answer) }
+        for asker in questions.values {
+            for request in asker.requests { asker.answer(request, requests.contains(request)) }
+        }
     }
 
     /// Calls the closure with whether a request has come with the port, when the port has come.
-    func ask(for request: UInt64, _ answer: @escaping @Sendable (Bool) -> Void) {
+    func ask(for request: UInt64, of asker: Incarnation, _ answer: @escaping Answer) {
         let isThere = state.withLock { state -> Bool? in
             guard state.questions != nil else { return state.requests.contains(request) }
-            state.questions?.append((request, answer))
+            var questions = state.questions?.removeValue(forKey: asker) ?? Questions(answer: answer)
+            defer { state.questions?[asker] = questions }
+            guard !questions.requests.contains(request) else { return nil }
+            guard questions.requests.count < Self.mostQuestions.ofOne, state.questionCount < Self.mostQuestions.ofAll
+            else { return false }
+            questions.requests.insert(request)
+            state.questionCount += 1
             return nil
         }
-        if let isThere { answer(isThere) }
+        if let isThere { answer(request, isThere) }
     }
 
     // MARK: Lost requests
@@ -72,9 +93,10 @@ final class PortArrival: Sendable {
 
 extension [LocalMessage] {
     /// Tells the askers of the requests among the messages that those have gone with their port.
-    func tellMoved() {
+    /// - Parameter number: The port at the home that it has left.
+    func tellMoved(from number: UInt64) {
         for message in self where message.header.kind == .request {
-            message.replyRight?.tell(.requestMoved(message.header.request))
+            message.replyRight?.tell(.requestMoved(number, request: message.header.request))
         }
     }
 }

@@ -54,6 +54,12 @@ final class StatisticsCollector: Sendable {
     /// Takes what waits in a peer's lane to a port. Returns false without a lane.
     func takeLane(of peer: Incarnation, at port: UInt64) -> Bool { ports.port(port)?.takeLane(of: peer) ?? false }
 
+    /// Takes what waits in the lanes of all peers to a port.
+    func takeLanes(at port: UInt64) {
+        guard let port = ports.port(port) else { return }
+        for peer in port.lanePeers { port.takeLane(of: peer) }
+    }
+
     /// Ends the rounds, whose queries retain those who ask, and by them the runtime's parts.
     func close() { _ = state.withLock { exchange(&$0.rounds, with: [:]) } }
 

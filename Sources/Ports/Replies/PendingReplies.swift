@@ -51,8 +51,17 @@ final class PendingReplies: Sendable {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    /// - Returns: Whether the request still had no outcome.
-    func remove(_ request: UInt64) -> Bool { state.withLock { $0.pending.remove(request) } != nil }
+    /// - Returns: The request, if it still had no outcome.
+    func remove(_ request: UInt64) -> PendingReply? { state.withLock { $0.pending.remove(request) } }
+
+    /// Changes what is known of a request, and returns what is to be done; nil when the request has ended.
+    private func change(
+        _ request: UInt64, _ change: @Sendable (inout RequestPlace) -> RequestPlace.Step
+    ) -> (step: RequestPlace.Step, channel: SendChannel)? {
+        state.withLock { state in
+            state.pending.change(request) { pending in (change(&pending.place), pending.channel) }
+        }
+    }
 
     func arrived(_ reply: ReceivedMessage) {
         let pending = state.withLock { state in
@@ -66,53 +75,119 @@ final class PendingReplies: Sendable {
             isFailure ? .failure(PortError(failure: reply, of: pending.channel.latest.identity)) : .success(reply))
     }
 
-    /// The server has dropped the request. Only a process that has the request knows its number.
+    /// The server has refused the request. Only a process that has the request knows its number.
     func fail(_ request: UInt64, _ error: (PortIdentity) -> PortError) {
         let pending = state.withLock { $0.pending.remove(request) }
         if let pending { pending.outcome.set(.failure(error(pending.channel.latest.identity))) }
     }
 
-    /// The request has gone with its port to another home. Only a process that has the request knows its number.
-    func moved(_ request: UInt64) {
-        guard let (former, home) = follow(request, isAsked: false), home !== former else { return }
+    // MARK: Sending
+
+    /// The request goes to another home, to which its port has moved before it was sent.
+    func readdress(_ request: UInt64, to home: PortID) {
+        // Nil for a port that is gone. Then the sender learns that.
+        guard let channel = channels.existing(home) else { return }
+        withExtendedLifetime(state.withLock { $0.pending[request]?.channel }) {
+            state.withLock { state in
+                guard var pending = state.pending.remove(request) else { return }
+                pending.place.readdress(to: home)
+                if pending.place.home == home { pending.channel = channel }
+                state.pending.add(pending, request)
+            }
+        }
+    }
+
+    func noteSent(_ request: UInt64) {
+        if let (step, channel) = change(request, { $0.noteSent() }), step == .takeReplies {
+            portBecameInvalid(channel.id)
+        }
+    }
+
+    // MARK: Following
+
+    /// The request has gone with its port from a home to the next one.
+    func movedOn(_ request: UInt64, from home: PortID) {
+        if change(request, { $0.movedOn(from: home) })?.step == .follow { follow(request) }
+    }
+
+    /// A home that was asked has the request.
+    func isHere(_ request: UInt64, at home: PortID) {
+        _ = change(request) { place in
+            place.isHere(at: home)
+            return .nothing
+        }
+    }
+
+    /// A home says that the request has no answer.
+    func unanswered(_ request: UInt64, _ error: @escaping @Sendable (PortIdentity) -> PortError) {
+        guard let step = change(request, { $0.unanswered() })?.step else { return }
+        guard step == .takeReplies else { return fail(request, error) }
+        do {
+            try housekeeping.perform { self.endAfterReplies(request, error) }
+        } catch {
+            fail(request) { .unanswered(port: $0) }
+        }
+    }
+
+    /// Takes the replies of all homes, and then ends the request.
+    private func endAfterReplies(_ request: UInt64, _ error: @escaping @Sendable (PortIdentity) -> PortError) {
+        if let port = state.withLock({ $0.pending[request]?.replyPort }) { statistics.takeLanes(at: port) }
+        housekeeping.perform(after: Self.handlingTime) { self.fail(request, error) }
+    }
+
+    /// The owner of a home does not have the port any more.
+    func portLeft(_ home: PortID) {
+        var takesReplies = false
+        for request in state.withLock({ $0.pending.ids(to: home) }) {
+            switch change(request, { $0.portLeft(home) })?.step {
+            case .follow?: follow(request)
+            case .takeReplies?: takesReplies = true
+            case .nothing?, .end?, nil: break
+            }
+        }
+        if takesReplies { settle(end(of: home, didEnd: false)) }
+    }
+
+    /// Asks at the next home of its port whether a request is there. Without a next home, the port's move, or its end, will
+    /// be reported.
+    private func follow(_ request: UInt64) {
+        guard let former = state.withLock({ $0.pending[request]?.channel }) else { return }
+        let home = former.latest
+        let asks = state.withLock { state in
+            guard var pending = state.pending.remove(request) else { return false }
+            let asks = pending.channel === former && pending.place.follow(to: home.id)
+            if asks { pending.channel = home }
+            state.pending.add(pending, request)
+            return asks
+        }
+        guard asks else {
+            if home === former, !home.isValid { fail(request) { .becameInvalid(port: $0) } }
+            return
+        }
         home.watch()
+        home.tell(.hasRequest(home.id.number, request: request))
         // Perhaps the end of the port was reported before.
         if !home.isValid { portBecameInvalid(home.id) }
     }
 
-    /// Notes that the request is at the present home of its port.
-    /// - Parameter isAsked: Whether its owner is asked for it.
-    /// - Returns: Its former home and the present one; nil when the request has ended.
-    private func follow(_ request: UInt64, isAsked: Bool) -> (former: SendChannel, home: SendChannel)? {
-        guard let former = state.withLock({ $0.pending[request]?.channel }) else { return nil }
-        let home = former.latest
-        let isThere = state.withLock { state in
-            guard var pending = state.pending.remove(request) else { return false }
-            (pending.channel, pending.isAsked) = (home, isAsked)
-            state.pending.add(pending, request)
-            return true
+    /// A connection to a process has begun. Questions to it, and its answers, may have been lost.
+    func askAgain(_ owner: Incarnation) {
+        let asked = state.withLock { state in
+            state.pending.ids(toPortsOf: owner) { $0.place.stage == .asked }.compactMap { request in
+                state.pending[request].map { (request, $0.channel) }
+            }
         }
-        return isThere ? (former, home) : nil
+        for (request, home) in asked { home.tell(.hasRequest(home.id.number, request: request)) }
     }
 
-    /// The owner of a port that was asked for requests does not have it any more.
-    func askAgain(_ port: PortID) {
-        for request in state.withLock({ $0.pending.ids(to: port, where: \.isAsked) }) { ask(for: request) }
-    }
+    // MARK: The end of a home
 
-    /// Asks the present owner of its port whether a request is there, whose former owner has ended.
-    private func ask(for request: UInt64) {
-        guard let (former, home) = follow(request, isAsked: true) else { return }
-        guard home !== former else { return }
-        home.watch()
-        home.tell(.hasRequest(home.id.number, request: request))
-        if !home.isValid { portBecameInvalid(home.id) }
-    }
-
-    /// The end of a port that was asked.
+    /// The end of a port that was asked, or its move to another home.
     private struct PortEnd {
         let port: PortID
         let isOwnerAlive: Bool
+        /// False when the port has left its owner, which lives.
+        let didEnd: Bool
         let deadline = MonotonicInstant.now + PendingReplies.longestTransit
         /// The counts of messages that the ports for replies had received at the first check.
         var received: [UInt64: Int] = [:]
@@ -133,22 +208,35 @@ final class PendingReplies: Sendable {
     }
 
     func portBecameInvalid(_ port: PortID) {
-        guard pendingCount(to: port) > 0 else { return }
-        let end = PortEnd(port: port, isOwnerAlive: statistics.control.isAlive(port.incarnation))
-        if (try? housekeeping.perform { self.settle(end) }) == nil { fail(port) }
+        let takesReplies = state.withLock { state in
+            let steps = state.pending.ids(to: port).map { state.pending.change($0) { $0.place.ended(port) } }
+            return steps.contains(.takeReplies)
+        }
+        guard takesReplies else { return }
+        settle(end(of: port, didEnd: true))
     }
 
-    /// Fails the port's requests when no reply is on its way.
-    private func settle(_ end: PortEnd, _ rest: [UInt64]? = nil) {
+    private func end(of port: PortID, didEnd: Bool) -> PortEnd {
+        PortEnd(port: port, isOwnerAlive: statistics.control.isAlive(port.incarnation), didEnd: didEnd)
+    }
+
+    private func settle(_ end: PortEnd) {
+        if (try? housekeeping.perform { self.settle(end, nil) }) == nil { goOn(end) }
+    }
+
+    /// The message that was taken last may not have been handled before.
+    private static let handlingTime = Duration.milliseconds(50)
+
+    /// Lets the port's requests go on when no reply is on its way.
+    private func settle(_ end: PortEnd, _ rest: [UInt64]?) {
         let replyPorts = rest ?? replyPorts(of: end)
         guard let first = replyPorts.first else {
-            // The message that was taken last may not have been handled.
-            return housekeeping.perform(after: .milliseconds(50)) { self.fail(end.port) }
+            return housekeeping.perform(after: Self.handlingTime) { self.goOn(end) }
         }
         statistics.collect(for: first) { found in
             var end = end
             if end.mayHaveReply(at: first, found) {
-                self.housekeeping.perform(after: .milliseconds(50)) { [end] in self.settle(end) }
+                self.housekeeping.perform(after: .milliseconds(50)) { [end] in self.settle(end, nil) }
             } else {
                 self.settle(end, Array(replyPorts.dropFirst()))
             }
@@ -163,16 +251,10 @@ final class PendingReplies: Sendable {
         }
     }
 
-    private func fail(_ port: PortID) {
-        let requests = state.withLock { $0.pending.ids(to: port) { _ in true } }
-        for request in requests {
-            guard let channel = state.withLock({ $0.pending[request]?.channel }), channel.id == port else { continue }
-            let home = channel.latest
-            if home !== channel, home.isValid {
-                ask(for: request)
-            } else {
-                fail(request) { _ in .becameInvalid(port: home.identity) }
-            }
+    private func goOn(_ end: PortEnd) {
+        for request in state.withLock({ $0.pending.ids(to: end.port) }) {
+            let step = change(request) { $0.repliesTaken(from: end.port, didEnd: end.didEnd) }?.step
+            if step == .follow { follow(request) }
         }
     }
 }
@@ -199,12 +281,15 @@ extension PortError {
 }
 
 struct PendingReply: Request {
-    /// The channel to the port that has the request.
+    /// The channel to the port at the home in ``place``.
     var channel: SendChannel
-    /// Whether the owner of the port was asked for the request, and has not answered.
-    var isAsked = false
+    var place: RequestPlace
     let replyPort: UInt64
     let outcome = Promise<Result<ReceivedMessage, PortError>>()
 
-    var port: PortID { channel.id }
+    init(channel: SendChannel, replyPort: UInt64) {
+        (self.channel, self.replyPort, place) = (channel, replyPort, RequestPlace(channel.id))
+    }
+
+    var port: PortID { place.home }
 }

@@ -7,15 +7,22 @@ extension PortRuntime: RuntimeEvents {
         registry.notePortInvalidated()
     }
 
-    func ownPortHasMoved(_ number: UInt64) { statistics.portBecameInvalid(number) }
+    func ownPortHasMoved(_ number: UInt64) {
+        statistics.portBecameInvalid(number)
+        // Askers of this process may wait for its answer.
+        portLeft(PortID(incarnation: incarnation, number: number))
+    }
 
     func received(_ message: ControlMessage, from peer: Incarnation) {
         switch message {
-        case .unanswered(let request): replies.pending.fail(request) { .unanswered(port: $0) }
+        case .unanswered(let request): replies.pending.unanswered(request) { .unanswered(port: $0) }
         case .failed(let request, let reason):
-            replies.pending.fail(request) { .failed(port: $0, RequestFailure(reason)) }
+            replies.pending.unanswered(request) { .failed(port: $0, RequestFailure(reason)) }
         case .refused(let request): replies.pending.fail(request) { .refused(port: $0) }
-        case .requestMoved(let request): replies.pending.moved(request)
+        case .requestMoved(let number, let request):
+            replies.pending.movedOn(request, from: PortID(incarnation: peer, number: number))
+        case .requestIsHere(let number, let request):
+            replies.pending.isHere(request, at: PortID(incarnation: peer, number: number))
         case .hasRequest(let number, let request): asked(for: request, at: number, by: peer)
         case .invalidated(let number): channels.existing(PortID(incarnation: peer, number: number))?.leftOwner()
         case .cancelled(let request): receiving.notices.cancel(RequestID(asker: peer, number: request))
@@ -34,7 +41,7 @@ extension PortRuntime: RuntimeEvents {
             guard let port = ports.port(number), port.isValid else { return peer.tellInvalidated(number) }
             if let name = port.channel.identity.name { peer.tell(name, of: number) }
             finishing.watched(number, by: peer)
-        case .invalidated, .unanswered, .failed, .refused, .cancelled, .requestMoved, .hasRequest:
+        case .invalidated, .unanswered, .failed, .refused, .cancelled, .requestMoved, .hasRequest, .requestIsHere:
             received(message, from: sender)
         case .credit(let number, let bytes): channel(number)?.returnCredit(Int(clamping: bytes))
         case .count(let number): peer.send(.sent(number, count: UInt64(channel(number)?.acceptedCount ?? 0)))
@@ -111,7 +118,9 @@ extension PortRuntime: RuntimeEvents {
 
     func comesBack(_ number: UInt64) -> Bool { ports.port(number)?.arrival?.standby?.comesBack() ?? false }
 
-    func leftOwner(_ port: PortID) { replies.pending.askAgain(port) }
+    func portLeft(_ home: PortID) { replies.pending.portLeft(home) }
+
+    func requestReaddressed(_ request: UInt64, to home: PortID) { replies.pending.readdress(request, to: home) }
 
     /// A peer, or this runtime, asks whether a request of its has come with a port.
     private func asked(for request: UInt64, at number: UInt64, by asker: Incarnation) {
@@ -121,8 +130,8 @@ extension PortRuntime: RuntimeEvents {
         }
         guard let port = ports.port(number), port.isValid else { return answer(.invalidated(number)) }
         guard let arrival = port.arrival else { return answer(.unanswered(request)) }
-        arrival.ask(for: request) { isThere in
-            if isThere { return answer(.requestMoved(request)) }
+        arrival.ask(for: request, of: asker) { request, isThere in
+            if isThere { return answer(.requestIsHere(number, request: request)) }
             arrival.whenExplained { reason in
                 answer(reason.map { .failed(request, reason: $0) } ?? .unanswered(request))
             }
@@ -132,6 +141,7 @@ extension PortRuntime: RuntimeEvents {
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>) {
         for channel in channels.channels(to: peer.incarnation) { channel.note(owner: peer.owner) }
         controlConnectionChanged(peer.incarnation)
+        replies.pending.askAgain(peer.incarnation)
         for number in ports { self.ports.port(number)?.intake.returnUndeliveredCredit() }
     }
 

@@ -65,6 +65,7 @@ extension SendChannel {
         // The next channel must not keep this one.
         if next.onEnd({ [weak self] in self?.invalidated.set(()) }), isLocal || isWatched { next.watch() }
         for waiter in waiters { waiter.wake() }
+        channels.control.events?.portLeft(id)
     }
 
     /// Calls the handler at the port's end, also when it is over, without asking its owner to report it.
@@ -76,8 +77,12 @@ extension SendChannel {
 
     /// The owner does not have the port any more: follows the port to its new home, or ends with it.
     func leftOwner() {
-        if !hasMoved.load(ordering: .acquiring) { followOrEnd(ownerDied: false) }
-        channels.control.events?.leftOwner(id)
+        if hasMoved.load(ordering: .acquiring) {
+            // Askers ask the owner also after the move.
+            channels.control.events?.portLeft(id)
+        } else {
+            followOrEnd(ownerDied: false)
+        }
     }
 
     /// The owner has ended. The requests that it had taken have no answer.
@@ -113,9 +118,7 @@ extension SendChannel {
 extension OutgoingMessage {
     /// Makes the form of the message that the channel takes.
     mutating func readdress(to channel: SendChannel) throws(PortError) {
-        if let request {
-            channel.channels.control.events?.received(.requestMoved(request), from: channel.channels.incarnation)
-        }
+        if let request { channel.channels.control.events?.requestReaddressed(request, to: channel.id) }
         switch consume self {
         case .local(let message, let descriptors):
             if channel.isLocal {

@@ -53,23 +53,25 @@ enum ControlMessage: Equatable {
     case moving(UInt64)
     /// This port of mine has not moved.
     case stayed(UInt64)
-    /// This request of yours has gone with its port.
-    case requestMoved(UInt64)
-    /// Has this request of mine come with this port of yours from a process that has ended? Answered by `requestMoved`,
-    /// `unanswered` or `failed`, or by `invalidated` when the port has moved on.
+    /// This request of yours has gone with this port, which was mine.
+    case requestMoved(UInt64, request: UInt64)
+    /// Has this request of mine come with this port of yours from another process? Answered by `requestIsHere`,
+    /// `unanswered` or `failed`, or by `invalidated` when the port has moved on. Asked again on each connection.
     case hasRequest(UInt64, request: UInt64)
+    /// This request of yours has come with this port of mine.
+    case requestIsHere(UInt64, request: UInt64)
     /// This request of yours will have no reply, for this reason. Only for a process that takes reasons.
     case failed(UInt64, reason: String)
 
     static let largestSize = QuestionPacket.largestSize
-    private static let (namedKind, failedKind): (UInt8, UInt8) = (14, 28)
+    private static let (namedKind, failedKind): (UInt8, UInt8) = (14, 29)
     private static let longestName = 255
     static let longestReason = 512
 
     /// Whether an asker waits for the packet, which nobody tells again: it waits for the next connection.
     var isAwaited: Bool {
         switch self {
-        case .unanswered, .refused, .requestMoved, .hasRequest, .failed: true
+        case .unanswered, .refused, .requestMoved, .requestIsHere, .failed: true
         default: false
         }
     }
@@ -115,8 +117,9 @@ enum ControlMessage: Equatable {
         case (23, 2): self = .descriptorSocketClosed(field(0), question: field(1))
         case (24, 1): self = .moving(field(0))
         case (25, 1): self = .stayed(field(0))
-        case (26, 1): self = .requestMoved(field(0))
+        case (26, 2): self = .requestMoved(field(0), request: field(1))
         case (27, 2): self = .hasRequest(field(0), request: field(1))
+        case (28, 2): self = .requestIsHere(field(0), request: field(1))
         default: return nil
         }
     }
@@ -149,8 +152,9 @@ enum ControlMessage: Equatable {
             case .descriptorSocketClosed(let number, let question): (23, [number, question])
             case .moving(let number): (24, [number])
             case .stayed(let number): (25, [number])
-            case .requestMoved(let request): (26, [request])
+            case .requestMoved(let number, let request): (26, [number, request])
             case .hasRequest(let number, let request): (27, [number, request])
+            case .requestIsHere(let number, let request): (28, [number, request])
             case .question: (QuestionPacket.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
             case .failed(let request, _): (Self.failedKind, [request])

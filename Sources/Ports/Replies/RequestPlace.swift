@@ -1,0 +1,110 @@
+/// Where a request is, as far as its asker knows, and what the asker does about that: the decisions of ``PendingReplies``.
+///
+/// A port goes from one home to the next, and takes along the requests that nobody has taken. A home that lives says which
+/// ones. About a home that has ended, the asker asks the next one. It asks at each further home, because a request may have
+/// gone along, or may have ended with a home that the asker has never heard of.
+struct RequestPlace: Equatable {
+    enum Stage: Hashable {
+        /// The request is on its way to the home. Its sender learns what becomes of the home.
+        /// - isInDoubt: The home has ended meanwhile.
+        case unsent(isInDoubt: Bool)
+        /// The home has the request, and says what becomes of it, unless the home ends.
+        case there
+        /// The home does not have the request any more, and the asker does not know the next home yet.
+        case gone
+        /// The home was asked for the request.
+        case asked
+    }
+
+    /// The asker's next step.
+    enum Step: Equatable {
+        case nothing
+        /// Ask at the port's next home, when there is one: ``follow(to:)``.
+        case follow
+        /// Take the replies that were sent before. Then ``repliesTaken(from:didEnd:)``.
+        case takeReplies
+        /// The request has no answer.
+        case end
+    }
+
+    /// The port at its home.
+    private(set) var home: PortID
+    private(set) var stage = Stage.unsent(isInDoubt: false)
+
+    init(_ home: PortID) { self.home = home }
+
+    /// For tests.
+    init(at home: PortID, _ stage: Stage) { (self.home, self.stage) = (home, stage) }
+
+    var isSent: Bool { if case .unsent = stage { false } else { true } }
+
+    // MARK: Sending
+
+    /// The port has moved before the request was sent, which goes to another home.
+    mutating func readdress(to next: PortID) {
+        if !isSent { (home, stage) = (next, .unsent(isInDoubt: false)) }
+    }
+
+    mutating func noteSent() -> Step {
+        // The home may have said more about the request before.
+        guard case .unsent(let isInDoubt) = stage else { return .nothing }
+        stage = .there
+        return isInDoubt ? .takeReplies : .nothing
+    }
+
+    // MARK: News of homes
+
+    /// A home has let the request go with the port.
+    mutating func movedOn(from former: PortID) -> Step {
+        // About another home, the news is late, or early: the news of this home, or of its end, will come.
+        guard former == home else { return .nothing }
+        stage = .gone
+        return .follow
+    }
+
+    /// A home that was asked has the request.
+    mutating func isHere(at asked: PortID) { if asked == home, stage == .asked { stage = .there } }
+
+    /// A home says that the request has no answer, or has not come there, and so to no later home. Then a former one, which the
+    /// asker does not know, may have sent the reply.
+    func unanswered() -> Step { stage == .asked || stage == .gone ? .takeReplies : .end }
+
+    /// The owner of a home lives, and does not have the port any more.
+    func portLeft(_ former: PortID) -> Step {
+        guard former == home else { return .nothing }
+        return switch stage {
+        case .unsent, .there: .nothing
+        case .gone: .follow
+        // Perhaps it has sent the reply before.
+        case .asked: .takeReplies
+        }
+    }
+
+    /// The owner of a home, or the port, has ended.
+    mutating func ended(_ former: PortID) -> Step {
+        guard former == home else { return .nothing }
+        if !isSent {
+            stage = .unsent(isInDoubt: true)
+            return .nothing
+        }
+        return .takeReplies
+    }
+
+    /// All replies were taken that a home had sent.
+    /// - Parameter didEnd: Whether its owner, or the port, has ended; else the port has left it.
+    mutating func repliesTaken(from former: PortID, didEnd: Bool) -> Step {
+        guard former == home, isSent, didEnd || stage == .gone || stage == .asked else { return .nothing }
+        stage = .gone
+        return .follow
+    }
+
+    // MARK: Following
+
+    /// The port's next home is known.
+    /// - Returns: Whether to ask there.
+    mutating func follow(to next: PortID) -> Bool {
+        guard stage == .gone, next != home else { return false }
+        (home, stage) = (next, .asked)
+        return true
+    }
+}
