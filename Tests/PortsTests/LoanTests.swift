@@ -509,6 +509,48 @@ import Testing
         #expect(await one == "unanswered")
     }
 
+    /// A sender asks the borrower for a lane when the port has ended there, and is about to go back.
+    @Test func `what is sent to a borrower that has ended the port goes to the lender`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        let sender = lent.sender
+        let (isHandling, goesOn) = (Latch(), Latch())
+        lent.port.setHandler { _ in
+            isHandling.open()
+            _ = goesOn.wait(until: .patience)
+        }
+        let loop = try RunLoopThread()
+        defer { loop.stop() }
+        try lent.port.schedule(in: loop.loop)
+        try send(1...1, by: sender)
+        #expect(isHandling.wait(until: .patience))
+        // Another sender that knows the port, and has no lane yet.
+        let runtime = homes.runtime()
+        let other = try runtime.nameServer.port(forName: "service")
+        other.onInvalidation {}
+        let peer = other.channel.latest
+        let number = lent.port.receiver.id.number
+        #expect(waitUntil { borrower.control.watchers(of: number).contains { $0.incarnation == runtime.incarnation } })
+        // The end waits for the handler.
+        lent.port.receiver.invalidate(waitsUntil: nil)
+        let sending = try RunLoopThread { _ in _ = try? other.send(MachPort.Message(id: 2), before: .patience) }
+        defer { sending.stop() }
+        #expect(waitUntil { peer.state.withLock { $0.lane.isAsked } || peer.sentCount > 0 })
+        // Both sides have read what the other has sent.
+        for _ in 0..<2 {
+            for runtime in [borrower, runtime] {
+                let isRead = Promise<Void>()
+                try runtime.housekeeping.perform {
+                    runtime.control.receiveAll()
+                    isRead.set(())
+                }
+                #expect(isRead.wait(until: .patience) != nil)
+            }
+        }
+        goesOn.open()
+        #expect(try ids(try lent.loan.takeBack(before: .patience), 1) == [2])
+    }
+
     /// Processes that are killed under load, with requests that fill a lane.
     @Test func `each request at processes that are killed again and again ends`() async throws {
         let desk = try Desk(sandbox)

@@ -26,10 +26,15 @@ extension Receiver {
         lender.keep(descriptor, of: lane.peer, sender) { [self] isKept in
             if isKept, handOver(lane, [descriptor, other], to: peer) { return }
             intake.changeLanes { $0.remove(lane) }
-            peer.send(.noLane(id.number, question: question))
+            if !isLeaving { peer.send(.noLane(id.number, question: question)) }
         }
         return true
     }
+
+    /// Whether the port is about to move, or a lent port goes back to its lender. A peer that wants a lane gets no answer: it
+    /// learns what has become of the port, and then asks again. By ZeroMQ, which it would use without a lane, its messages
+    /// would end here.
+    var isLeaving: Bool { intake.isPaused || !isValid && arrival?.isLent == true }
 
     /// - Returns: False when the peer cannot get the lane now.
     private func handOver(_ lane: LaneReceiver, _ descriptors: [OwnedDescriptor], to peer: ControlConnection) -> Bool {

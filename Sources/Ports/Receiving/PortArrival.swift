@@ -32,6 +32,9 @@ final class PortArrival: Sendable {
     /// The lender that gets the port back when this process ends it; nil for a port that is not lent.
     var lender: (any PortLender)? { state.withLock { $0.lender }.flatMap { $0.isThere ? $0 : nil } }
 
+    /// Whether the port is lent, also when the lender is not known to be there, as at the exit of this process.
+    var isLent: Bool { state.withLock { $0.lender != nil } }
+
     var standby: (any StandbyPort)? { state.withLock { $0.standby } }
 
     func setLender(_ lender: (any PortLender)?) {

@@ -61,9 +61,10 @@ extension PortRuntime: RuntimeEvents {
         case .stayed(let number): channel(number)?.stay()
         case .wantsLane(let number, let question):
             let port = ports.port(number)
-            // The peer learns what comes of a move, and then asks again.
-            if port?.intake.isPaused == true { return }
-            if port?.makeLane(for: peer, question: question) != true { peer.send(.noLane(number, question: question)) }
+            if port?.isLeaving == true { return }
+            if port?.makeLane(for: peer, question: question) != true, port?.isLeaving != true {
+                peer.send(.noLane(number, question: question))
+            }
         case .lane(let number, let question):
             if let channel = channel(number) {
                 channel.laneCame(descriptors, question)
