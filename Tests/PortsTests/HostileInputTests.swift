@@ -236,4 +236,89 @@ import ZeroMQ
         try sandbox.names.register(port, name: "other")
         #expect(sandbox.files.contains("names/foreign"))
     }
+
+    // MARK: Ports that move
+
+    /// A process offers a port, and sends it messages without end.
+    @Test func `a port that brings too much along is not taken`() throws {
+        let homes = Homes(sandbox)
+        let (owner, other) = (homes.runtime(), homes.runtime())
+        let port = try MachPort(nameServer: owner.nameServer)
+        for id in 1...6 as ClosedRange<UInt32> {
+            try port.sendRight.send(MachPort.Message(id: id, bytes: [UInt8](repeating: 1, count: 100)), before: nil)
+        }
+        let right = try homes.received(port, in: other)
+        for limits in [MovedMessages(most: 5), MovedMessages(mostBytes: 600)] {
+            var reason = ""
+            // The owner may not have noticed the end of the last attempt.
+            repeat {
+                let adoption = try Adoption(right.offer, nil, until: .now + .seconds(60), limits)
+                try adoption.begin()
+                if case .unavailable(let text)? = portError({ _ = try adoption.end() }) { reason = text }
+            } while reason.contains("is being handed over")
+            #expect(reason.hasPrefix("more than"))
+        }
+        // It goes on where it is.
+        for id in 1...6 as ClosedRange<UInt32> { #expect(try port.receive(before: .patience).id == id) }
+        #expect(waitUntil { (try? right.claim(before: .patience))?.id == port.id })
+    }
+
+    @Test func `what may come with a port has bounds`() {
+        #expect(MovedMessages.most == 1 << 20)
+        #expect(MovedMessages.mostBytes == 1 << 30)
+        #expect(LentLanes.most <= 4096)
+        #expect(PortArrival.mostQuestions == (4096, 65_536))
+    }
+
+    @Test func `a borrower that makes lanes without end takes so many descriptors of the lender`() throws {
+        var lanes = LentLanes(most: 5)
+        let one = MessageSender(pid: 1, uid: geteuid(), gid: getegid())
+        func lane() throws -> (LentLane, LaneMemory) {
+            let (descriptor, memory) = try #require(LaneMemory.make())
+            return (LentLane(memory: descriptor, peer: .random(), sender: one), memory)
+        }
+        var memories: [LaneMemory] = []
+        defer { for memory in memories { memory.unmap() } }
+        for number in 0..<8 {
+            let (made, memory) = try lane()
+            memories.append(memory)
+            // Something waits in each.
+            memory.head.pointee.store(8 << 2, ordering: .releasing)
+            #expect(lanes.add(made) == (number < 5))
+        }
+        #expect(lanes.all.count == 5)
+    }
+
+    @Test func `questions about requests of a lent port have a bound, and an answer beyond it`() {
+        final class Nobody: StandbyPort {
+            func comesBack() -> Bool { false }
+            func hasCome(as port: any AnyObject & Sendable) {}
+        }
+        let arrival = PortArrival()
+        arrival.wait(Nobody())
+        let answers = Shared<[Incarnation: [UInt64: Bool]]>([:])
+        func ask(_ request: UInt64, of asker: Incarnation) {
+            arrival.ask(for: request, of: asker) { request, isThere in
+                answers.withLock { $0[asker, default: [:]][request] = isThere }
+            }
+        }
+        let greedy = Incarnation.random()
+        // Asked again on another connection, a question counts once.
+        for _ in 0..<2 { for request in 1...5000 as ClosedRange<UInt64> { ask(request, of: greedy) } }
+        #expect(answers.withLock { $0[greedy]?.count } == 904)
+        #expect(answers.withLock { $0[greedy]?.values.contains(true) } == false)
+        let modest = Incarnation.random()
+        ask(1, of: modest)
+        #expect(answers.withLock { $0[modest] } == nil)
+        for _ in 0..<20 {
+            let other = Incarnation.random()
+            for request in 1...4096 as ClosedRange<UInt64> { ask(request, of: other) }
+        }
+        arrival.came(with: [LocalMessage(kind: .request, id: 1, request: 1, components: [], replyRight: nil, size: 0)])
+        #expect(answers.withLock { $0[modest] } == [1: true])
+        #expect(answers.withLock { $0[greedy]?.count } == 5000)
+        #expect(answers.withLock { $0[greedy]?[1] } == true)
+        #expect(answers.withLock { $0[greedy]?[2] } == false)
+        #expect(answers.withLock { $0.count } == 22)
+    }
 }

@@ -18,7 +18,7 @@ final class Adoption: Sendable {
         /// Where the lender of the port learns how many of its messages were taken; nil without one.
         let taken: TakenCount?
         /// The messages that have come.
-        var messages: [LocalMessage] = []
+        var messages: MovedMessages
     }
 
     let runtime: PortRuntime
@@ -28,10 +28,16 @@ final class Adoption: Sendable {
     private let parts: MachPort
     private let phase = Lock(Phase.claimed)
     private let deadline: MonotonicInstant
+    private let noMessages: MovedMessages
 
-    init(_ offer: MachPort.SendRight, _ requests: RequestLedger?, until deadline: MonotonicInstant) throws(PortError) {
+    /// - Parameter noMessages: Bounds the messages that come with the port.
+    init(
+        _ offer: MachPort.SendRight, _ requests: RequestLedger?, until deadline: MonotonicInstant,
+        _ noMessages: MovedMessages = MovedMessages()
+    ) throws(PortError) {
         let runtime = try offer.channel.retainedRuntime()
         (self.offer, self.requests, self.runtime, self.deadline) = (offer, requests, runtime, deadline)
+        self.noMessages = noMessages
         let names = PortNameServer(directory: offer.channel.path, runtime: runtime)
         parts = try MachPort(queueLimit: 1000, messageLimit: Wire.largestMessage, nameServer: names)
         try parts.handleOnHousekeeping { [weak self] message in self?.came(message) }
@@ -108,11 +114,12 @@ final class Adoption: Sendable {
             case .begin: try begin(message)
             case .message:
                 guard let waiting = message.waiting else { throw .unavailable(reason: "a message is malformed") }
-                phase.withLock { phase in
+                try phase.withLock { (phase) throws(PortError) in
                     guard case .taking(var taking) = phase else { return }
+                    // One owner, so that nothing is copied.
                     phase = .over
-                    taking.messages.append(waiting)
-                    phase = .taking(taking)
+                    defer { phase = .taking(taking) }
+                    try taking.messages.add(waiting, byteCount: message.received?.size ?? 0)
                 }
             case .complete: try complete(message)
             case .failed: fail(.unavailable(reason: message.text(ofComponent: 0) ?? "its owner keeps it"))
@@ -149,7 +156,8 @@ final class Adoption: Sendable {
         port.receiver.makeArrival().setLender(lender)
         let isFirst = phase.withLock { phase in
             guard case .claimed = phase else { return false }
-            phase = .taking(Taking(port: port, directory: directory, answers: answers, taken: taken))
+            phase = .taking(
+                Taking(port: port, directory: directory, answers: answers, taken: taken, messages: noMessages))
             return true
         }
         if isFirst {
@@ -159,7 +167,7 @@ final class Adoption: Sendable {
 
     private func complete(_ message: MachPort.Message) throws(PortError) {
         guard case .taking(let taking) = phase.withLock({ exchange(&$0, with: .over) }) else { return }
-        let (receiver, messages) = (taking.port.receiver, taking.messages)
+        let (receiver, messages) = (taking.port.receiver, taking.messages.all)
         do throws(PortError) {
             guard message.numbers.first == UInt64(messages.count) else {
                 throw .unavailable(reason: "some of its messages are lost")

@@ -50,9 +50,7 @@ extension MachPort {
 
         private struct State {
             var phase = Phase.offered
-            var lanes: [LentLane] = []
-            /// The number of lanes at which those that are over are looked for.
-            var mostLanes = 64
+            var lanes = LentLanes()
             /// Whether somebody wants the port back that has not gone.
             var isWanted = false
 
@@ -180,7 +178,8 @@ extension MachPort {
         /// The port has not moved.
         func stayed(in directory: RegistryDirectory) {
             directory.endLoan(of: port.id, by: standby.receiver.id)
-            state.withLock { $0.lanes = [] }
+            let former = state.withLock { exchange(&$0.lanes, with: LentLanes()) }
+            withExtendedLifetime(former) {}
         }
 
         /// The port is the borrower's.
@@ -216,16 +215,15 @@ extension MachPort {
                     "\(standby.identity) may lose messages: its lender has no descriptor left for a lane")
             }
             // Closed after the lock.
-            let former = state.withLock { state in
+            let (former, isKept) = state.withLock { state in
                 let former = state.lanes
-                state.lanes.append(lane)
-                if state.lanes.count > state.mostLanes {
-                    state.lanes.removeAll(where: \.isOver)
-                    state.mostLanes = max(64, 2 * state.lanes.count)
-                }
-                return former
+                return (former, state.lanes.add(lane))
             }
             withExtendedLifetime(former) {}
+            if isKept { return }
+            log.warning(
+                about: .process(message.sender?.pid ?? 0), once: "lanes of a loan",
+                "\(standby.identity) may lose messages: its borrower has more than \(LentLanes.most) lanes")
         }
 
         private func endLoan() {
@@ -244,7 +242,7 @@ extension MachPort {
             // The borrower's last lanes come first.
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
             let (phase, lanes) = state.withLock { state in
-                let lanes = exchange(&state.lanes, with: [])
+                let lanes = exchange(&state.lanes, with: LentLanes()).all
                 guard case .lent = state.phase else { return (Phase.over, lanes) }
                 return (exchange(&state.phase, with: .over), lanes)
             }
