@@ -45,6 +45,19 @@ struct RequestLaneAdmissionTests {
         #expect(table.handlers == (0, 3))
     }
 
+    @Test func `when the port finishes, no request waits any more, and a free place is still given away`() {
+        var table = table()
+        table.takesAhead = true
+        #expect(table.arrive(slow, 7) { 1 } == .start(1))
+        #expect(table.arrive(slow, 7) { 2 } == .wait(1, 1))
+        #expect(table.finish() == [2])
+        #expect(table.arrive(slow, 7) { 3 } == .turnAway)
+        // Such a request was taken before.
+        #expect(table.arrive(nil, 1) { 4 } == .start(0))
+        #expect(table.end(1) == nil)
+        #expect(table.arrive(slow, 7) { 5 } == .start(1))
+    }
+
     @Test func `a hundred requests without a lane are taken ahead, where there are lanes`() {
         var table = table(atMost: 1)
         table.takesAhead = true

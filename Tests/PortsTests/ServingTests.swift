@@ -104,6 +104,33 @@ import Testing
     }
 
     @Test(arguments: [false, true])
+    func `requests that wait for their lane are refused when the port finishes`(_ areTwo: Bool) async throws {
+        let gate = Gate()
+        let (server, remote, serving, kept) = try await served(areTwo: areTwo) { request in
+            await gate.pass()
+            return request.data
+        }
+        server.setKind(RequestKind(name: "Slow", lane: RequestLane(atMost: 1)), ofRequests: 1)
+        let outcomes = (0..<50).map { _ in Task { await error { _ = try await remote.request(id: 1) } } }
+        #expect(await gate.isReached(by: 1))
+        #expect(await waitUntil { server.port.receiver.intake.totals.taken == 50 })
+        let finishing = Task { await server.finish(before: .patience) }
+        #expect(await waitUntil { kept.asker.replies.pending.pendingCount(to: remote.sendRight.id) == 1 })
+        await gate.open()
+        #expect(await finishing.value)
+        var refused = 0
+        for outcome in outcomes {
+            guard let error = await outcome.value else { continue }
+            #expect(error == .refused(port: remote.identity))
+            refused += 1
+        }
+        #expect(refused == 49)
+        #expect(await gate.most == 1)
+        try await serving.value
+        withExtendedLifetime(kept) {}
+    }
+
+    @Test(arguments: [false, true])
     func `as many handlers run as may, and a port that finishes answers what was taken and refuses the rest`(
         _ areTwo: Bool
     ) async throws {

@@ -120,6 +120,45 @@ import Testing
     }
 
     @Test(arguments: [false, true])
+    func `a server that finishes leaves the jobs that wait for their lane to its successor`(_ areTwo: Bool) async throws
+    {
+        let lane = RequestLane("jobs", atMost: 2)
+        let stand = try await Stand(folder.path, areTwo: areTwo, jobs: lane)
+        let running = Task { try await stand.server.run() }
+        let names = stand.runtimes[1].nameServer
+        let clients = (1...20).map { number in
+            Task { [names] in
+                try await RequestClient("lanes", nameServer: names)
+                    .request(Job(number: number), timeout: .seconds(100))
+            }
+        }
+        #expect(await waitUntil { stand.gate.begun.withLock { $0.count } == 2 })
+        #expect(await waitUntil { await stand.service()?.requests.count == 20 })
+        let first = Set(stand.gate.begun.withLock { $0 })
+        let finishing = Task { await stand.server.finish(before: .patience) }
+        // The name is free at once.
+        var made: RequestServer?
+        #expect(
+            await waitUntil {
+                made = try? RequestServer(name: "lanes", nameServer: stand.runtimes[0].nameServer)
+                return made != nil
+            })
+        let successor = try #require(made)
+        successor.handle(Job.self) { -$0.number }
+        let serving = Task { try await successor.run() }
+        for (number, client) in zip(1..., clients) where !first.contains(number) {
+            #expect(try await client.value == -number)
+        }
+        #expect(stand.gate.begun.withLock { Set($0) } == first)
+        stand.gate.open()
+        #expect(await finishing.value)
+        for number in first { #expect(try await clients[number - 1].value == number) }
+        try await running.value
+        await successor.finish()
+        try await serving.value
+    }
+
+    @Test(arguments: [false, true])
     func `requests beyond a lane that refuses fail at once, with its limit`(_ areTwo: Bool) async throws {
         let lane = RequestLane("jobs", atMost: 2, whenFull: .refuse(beyond: 1))
         let stand = try await Stand(folder.path, areTwo: areTwo, jobs: lane)
@@ -179,7 +218,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a server that ends handles those that wait, or refuses them`(_ isCancelled: Bool) async throws {
+    func `a server that ends refuses those that wait, and answers the others`(_ isCancelled: Bool) async throws {
         let lane = RequestLane("jobs", atMost: 1)
         let stand = try await Stand(folder.path, areTwo: true, jobs: lane)
         let running = Task { try await stand.server.run() }
@@ -197,8 +236,14 @@ import Testing
             }
             stand.server.port.invalidate()
         } else {
-            try await stand.end(running)
-            for (number, job) in zip(1..., jobs) { #expect(try await job.value == number) }
+            let finishing = Task { await stand.server.finish(before: .patience) }
+            for (number, job) in zip(1..., jobs) where number != begun {
+                await #expect(throws: PortError.refused(port: stand.right.identity)) { try await job.value }
+            }
+            stand.gate.open()
+            #expect(await finishing.value)
+            #expect(try await jobs[begun - 1].value == begun)
+            try await running.value
         }
     }
 

@@ -3,11 +3,11 @@ import RunLoops
 // The end of a message port, with a reply for each request that was taken.
 
 extension LocalMessagePort {
-    /// Ends the port after the requests that were taken. The port gives up its name, and refuses all further requests
-    /// and those on their way, so that their askers can ask a successor. The call blocks until the replies have left,
-    /// and then invalidates the port.
+    /// Ends the port after the requests that have handlers. The port gives up its name, and refuses all further requests,
+    /// those on their way, and those that wait for their lane, so that their askers can ask a successor. The call blocks
+    /// until the replies have left, and then invalidates the port.
     ///
-    /// A request that was taken counts until its reply has left, or its right to reply is released. Messages that want
+    /// A request that has a handler counts until its reply has left, or its right to reply is released. Messages that want
     /// no reply do not count, and are dropped if they wait. Any thread may call this method except one that has to
     /// reply. The call also waits for a handler that has replied and goes on, as ``MachPort/invalidate()`` does.
     /// Stopped processes get one second for the ends of all ports together. After that, the port waits neither for
@@ -26,9 +26,9 @@ extension LocalMessagePort {
         return areDone
     }
 
-    /// Ends the port after the requests that were taken. The port gives up its name, and refuses all further requests
-    /// and those on their way, so that their askers can ask a successor. The task is suspended until the replies have
-    /// left, and then the port is invalidated. A cancellation ends the wait as the deadline does. A handler that has
+    /// Ends the port after the requests that have handlers. The port gives up its name, and refuses all further requests,
+    /// those on their way, and those that wait for their lane, so that their askers can ask a successor. The task is
+    /// suspended until the replies have left, and then the port is invalidated. A cancellation ends the wait as the deadline does. A handler that has
     /// replied may go on meanwhile.
     /// - Parameter deadline: The end of the wait; nil for no end.
     /// - Returns: False when the deadline came before all replies. The port is invalid in any case.
@@ -54,12 +54,14 @@ extension LocalMessagePort {
         port.runtime.finishing.remove(port.id.number)
     }
 
-    private func refuseFurther() {
+    /// Gives up the name, and refuses all requests that have no handler.
+    package func refuseFurther() {
         // The name goes first, so that refused askers do not find this port again.
         renaming.withLock { _ in
             if let name { try? nameServer.remove(port, name: name) }
             ledger.finish()
         }
+        ledger.serving.finish()
         // The housekeeping thread refuses further messages, because the port's loops and tasks may have stopped.
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()

@@ -104,6 +104,7 @@ extension LocalMessagePort {
                     // A cancelled request must not keep others from being taken.
                     request.onCancel { [weak lanes] in lanes?.withdraw(lane, ticket) }
                 case .refuse(let limit): request.refuse(limit: limit)
+                case .turnAway: request.replyRight?.refuse()
                 }
             }
             ledger.serving.remove(lanes)
@@ -122,7 +123,7 @@ extension LocalMessagePort {
     /// - Parameters:
     ///   - id: The sender's number for the subject of the request.
     ///   - handle: Handles the request. When the request has to wait for its turn, a task calls this closure then.
-    ///   - refuse: Called in place of it: with the limit of a full lane, or with nil when the port is not served.
+    ///   - refuse: Called in place of it: with the limit of a full lane, or with nil when the port is not served, or finishes.
     /// - Returns: When it is the request's turn now, the work, for a task of the caller.
     package func admit(
         _ id: UInt32, _ handle: @escaping @Sendable () async -> Void, refuse: @escaping @Sendable (Int?) -> Void
@@ -143,6 +144,9 @@ extension LocalMessagePort {
         case .wait: return nil
         case .refuse(let limit):
             refuse(limit)
+            return nil
+        case .turnAway:
+            refuse(nil)
             return nil
         }
     }

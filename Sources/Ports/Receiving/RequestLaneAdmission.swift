@@ -11,6 +11,8 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
         case start(Index)
         case wait(Index, Ticket)
         case refuse(limit: Int)
+        /// The port finishes: nobody handles the request.
+        case turnAway
     }
 
     private struct Entry {
@@ -36,6 +38,9 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
     private var indices: [Key: Index] = [:]
     private let lastingIndex: Index
     private var lastTicket: Ticket = 0
+
+    /// Whether no request waits any more, because the port finishes.
+    private var isFinishing = false
 
     /// Whether requests are taken before there is a handler for them, because requests of other lanes may be behind
     /// them.
@@ -73,6 +78,7 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
             entries[index].running += 1
             return .start(index)
         }
+        if isFinishing { return .turnAway }
         // A lane without room to wait accepts one request, which was taken before its lane was known.
         if lane.whenFull.refuses, entries[index].waiting.count >= lane.whenFull.mostWaiting {
             return .refuse(limit: lane.limit)
@@ -103,6 +109,12 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
     mutating func withdraw(_ index: Index, _ ticket: Ticket) -> Work? {
         guard let place = entries[index].waiting.firstIndex(where: { $0.ticket == ticket }) else { return nil }
         return entries[index].waiting.remove(at: place).work
+    }
+
+    /// The port finishes: removes all waiting requests, and lets no other wait.
+    mutating func finish() -> [Work] {
+        isFinishing = true
+        return removeWaiting()
     }
 
     /// Removes all waiting requests.

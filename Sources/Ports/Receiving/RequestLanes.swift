@@ -69,6 +69,9 @@ final class RequestLanes: Waiter {
 
     func withdraw(_ index: Table.Index, _ ticket: Table.Ticket) { _ = change { $0.withdraw(index, ticket) } }
 
+    /// The port finishes, and another owner of its name may handle the requests that wait.
+    func finish() { for work in change({ $0.finish() }) { work.refuse() } }
+
     func refuseWaiting() { for work in change({ $0.removeWaiting() }) { work.refuse() } }
 
     func wake() { resume { $0.isWoken = true } }

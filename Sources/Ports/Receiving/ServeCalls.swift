@@ -37,6 +37,8 @@ final class ServeCalls: Sendable {
         var oneWayCount = 0
         /// The lanes of each call.
         var lanes: [RequestLanes] = []
+        /// Whether the port takes no more requests.
+        var isFinishing = false
         var entrances: [@Sendable () -> [EntranceRequest]] = []
     }
 
@@ -57,11 +59,21 @@ final class ServeCalls: Sendable {
     var lanes: [RequestLanes] { state.withLock { $0.lanes } }
 
     func add(_ lanes: RequestLanes) {
-        let hasLanes = state.withLock { state in
+        let (hasLanes, isFinishing) = state.withLock { state in
             state.lanes.append(lanes)
-            return state.kinds.values.contains { $0.lane != nil }
+            return (state.kinds.values.contains { $0.lane != nil }, state.isFinishing)
         }
         if hasLanes { lanes.takeAhead() }
+        if isFinishing { lanes.finish() }
+    }
+
+    /// The port takes no more requests. Those that wait for a handler are refused.
+    func finish() {
+        let lanes = state.withLock { state in
+            state.isFinishing = true
+            return state.lanes
+        }
+        for lanes in lanes { lanes.finish() }
     }
 
     func remove(_ lanes: RequestLanes) { state.withLock { $0.lanes.removeAll { $0 === lanes } } }

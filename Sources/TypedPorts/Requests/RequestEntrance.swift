@@ -56,7 +56,7 @@ extension RequestServer {
     ///   - asker: The sender.
     ///   - turn: Handles the request, by the call of the handler. When the request has to wait for its turn, a task calls
     ///     this closure then.
-    ///   - refuse: Called in place of it: with the limit of a full lane, or with nil when the server does not run.
+    ///   - refuse: Called in place of it: with the limit of a full lane, or with nil when the server does not run, or finishes.
     /// - Returns: When it is the request's turn now, the work, for a task of the caller.
     package func admit(
         _ message: MachPort.Message, from asker: NetworkSender,

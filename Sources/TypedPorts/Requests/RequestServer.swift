@@ -198,13 +198,16 @@ public final class RequestServer: Sendable {
     /// Changes the observers of future requests.
     package func observe(_ change: (inout RequestObservers) -> Void) { state.withLock { change(&$0.observers) } }
 
-    /// Refuses further requests, waits for the requests and streams that were taken, and ends the server. Then
+    /// Refuses further requests, and those that wait for their lane, so that their clients can ask a successor. Waits for the
+    /// requests and streams that have handlers, and ends the server. Then
     /// ``run(atMost:streamsAtMost:whenFull:)`` returns. A stream without an end lasts until the deadline.
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
-        // Their requests are requests to the port.
-        for entrance in state.withLock({ $0.entrances }) { await entrance.finish(before: deadline) }
+        let entrances = state.withLock { $0.entrances }
+        // Their requests wait in the port's lanes, and those with handlers end before the port.
+        if !entrances.isEmpty { port.refuseFurther() }
+        for entrance in entrances { await entrance.finish(before: deadline) }
         return await port.finish(before: deadline)
     }
 
