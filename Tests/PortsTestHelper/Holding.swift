@@ -9,7 +9,7 @@ private enum Order: UInt32 {
     case claim = 1
     /// Hand the port over to the process of this port.
     case handOver
-    /// Exit as a program does that has nothing more to do.
+    /// End by `exit`.
     case exit
 }
 
