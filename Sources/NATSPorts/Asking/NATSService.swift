@@ -91,7 +91,7 @@
             let found = Lock<[Delivery]>([])
             let isDone = Gate()
             let inbox = "\(asked.prefix)question.\(randomName())"
-            let subscription = try handle.subscribe(inbox, url: url) { answer in
+            let subscription = try subscribe(inbox) { answer in
                 found.withLock { $0.append(answer) }
                 if answer.hasNoResponders || isLast(answer) { isDone.open() }
             }

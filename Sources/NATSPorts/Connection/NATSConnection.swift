@@ -6,7 +6,8 @@
 
     /// A connection with NATS, on which servers serve and clients ask. One is enough for a program.
     ///
-    /// NATS connects again when the connection is lost, also with another server of its cluster. Any thread may call all
+    /// NATS connects again when the connection is lost, also with another server of its cluster. When a server refuses the program
+    /// twice in a row then, the connection ends for good: see ``NATSError/refused(url:identity:reason:)``. Any thread may call all
     /// methods.
     public final class NATSConnection: Sendable, CustomStringConvertible {
         /// The servers, without users and passwords.
@@ -75,13 +76,17 @@
                     if !server.isLoopback && !options.allowsUnprotected { throw .unprotected(url: server.text) }
                 }
                 url = servers.map(\.text).joined(separator: ",")
-                let (url, news) = (url, ConnectionNews(url))
+                let (url, identity) = (url, options.identity(servers))
+                let news = ConnectionNews(url)
                 let asked = AskedRequests(prefix: "\(options.inboxPrefix).\(randomName()).")
                 (self.news, self.asked) = (news, asked)
                 handle = try NATSHandle(
                     servers, options, isProtected: isProtected,
                     .init(
-                        isConnected: { news.set(isConnected: $0) }, isClosed: { news.close() },
+                        isConnected: { news.set(isConnected: $0) },
+                        isClosed: { refusal in
+                            news.close(refusal.map { .refused(url: url, identity: identity, reason: $0) })
+                        },
                         failed: {
                             news.note($0)
                             asked.noteFailure($0)
@@ -114,7 +119,7 @@
 
         /// Suspends until there is a connection.
         /// - Returns: False when the deadline came first.
-        /// - Throws: `NATSError.closed`, `CancellationError`.
+        /// - Throws: `NATSError`: `closed`, or `refused` when NATS lets the program in no more. `CancellationError`.
         nonisolated(nonsending) func isConnected(before deadline: ContinuousClock.Instant) async throws -> Bool {
             if handle.isConnected { return true }
             while !news.isClosed.isOpen {
@@ -126,11 +131,26 @@
                 }
                 if !handle.isConnected { try await Task.sleep(for: .milliseconds(10)) }
             }
-            throw NATSError.closed(url: url)
+            throw news.end
         }
 
         /// Opened when the connection is closed for good.
         var isClosed: Gate { news.isClosed }
+
+        /// Why it is closed.
+        var end: NATSError { news.end }
+
+        /// Calls a handler with each message to a subject: see `NATSHandle.subscribe`.
+        /// - Throws: ``end``.
+        func subscribe(
+            _ subject: String, queue: String? = nil, _ handler: @escaping NATSHandle.Handler
+        ) throws(NATSError) -> NATSHandle.Subscription {
+            do {
+                return try handle.subscribe(subject, queue: queue, url: url, handler)
+            } catch {
+                throw isClosed.isOpen ? end : error
+            }
+        }
 
         /// Waits until NATS has what was published.
         nonisolated(nonsending) func flush() async {
@@ -172,11 +192,15 @@
         /// Opened when the program closes the connection.
         let isClosing = Gate()
         private let url: String
+        private let cause = Lock<NATSError?>(nil)
 
         init(_ url: String) {
             self.url = url
             isConnected.open()
         }
+
+        /// Why the connection is closed.
+        var end: NATSError { cause.withLock { $0 } ?? .closed(url: url) }
 
         func set(isConnected value: Bool) {
             if value {
@@ -188,7 +212,9 @@
             }
         }
 
-        func close() {
+        /// - Parameter cause: Why NATS has closed the connection; nil when the program has.
+        func close(_ cause: NATSError?) {
+            if !isClosing.isOpen { self.cause.withLock { $0 = cause } }
             isClosed.open()
             isConnected.open()
         }

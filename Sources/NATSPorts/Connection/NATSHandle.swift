@@ -37,7 +37,8 @@
         /// The news of a connection. Each is called on a thread of libnats.
         struct Events: Sendable {
             let isConnected: @Sendable (Bool) -> Void
-            let isClosed: @Sendable () -> Void
+            /// With the reason of the server when it lets the program in no more.
+            let isClosed: @Sendable (_ refusal: String?) -> Void
             let failed: @Sendable (String) -> Void
         }
 
@@ -125,10 +126,14 @@
                 {
                     natsOptions_SetClosedCB(
                         made,
-                        { _, closure in
+                        { connection, closure in
                             guard let closure else { return }
+                            var text: UnsafePointer<CChar>?
+                            let status = natsConnection_GetLastError(connection, &text)
+                            let reason = text.map { String(cString: $0) } ?? ""
                             // The last call of all.
-                            Unmanaged<Box<Events>>.fromOpaque(closure).takeRetainedValue().value.isClosed()
+                            let events = Unmanaged<Box<Events>>.fromOpaque(closure).takeRetainedValue().value
+                            events.isClosed(status == NATS_CONNECTION_AUTH_FAILED ? reason : nil)
                         }, closure)
                 },
             ]
@@ -332,7 +337,7 @@
 
     extension NATSOptions {
         /// The program's identity in an error, without secrets.
-        fileprivate func identity(_ urls: [ServerURL]) -> String {
+        func identity(_ urls: [ServerURL]) -> String {
             switch authentication {
             case .user(let name, _)?: "the user “\(name)”"
             case .token?: "the token"

@@ -61,7 +61,7 @@ public enum NATSError: Error, Hashable, Sendable, CustomStringConvertible {
     /// No server could be reached, or a file of the options cannot be used.
     case cannotConnect(url: String, reason: String)
     /// The server does not let the program in: the user, the token, the key or the credentials are not those that it knows, or
-    /// have expired.
+    /// have expired. A connection that was there before has ended: make another when the server lets the program in again.
     case refused(url: String, identity: String, reason: String)
     /// The connection was closed by the program, or by NATS for good.
     case closed(url: String)

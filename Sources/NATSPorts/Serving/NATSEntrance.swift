@@ -62,7 +62,7 @@
             for request in state.withLock({ Array($0.requests.values) }) { request.cancel() }
             // Their tasks end by themselves.
             await Task { _ = try? await isIdle.wait(before: nil) }.value
-            if isClosed { try await end(.closed(url: connection.url)) }
+            if isClosed { try await end(connection.end) }
         }
 
         /// The end of the service while the server goes on. A server that has a name on its machine serves there.
@@ -74,16 +74,15 @@
         }
 
         private func subscribe(_ server: RequestServer) throws(NATSError) {
-            let (handle, url) = (connection.handle, connection.url)
             // The requests last, because the others serve those that were taken.
             var made: [NATSHandle.Subscription] = []
             for subject in [subjects.control, holder] {
-                made.append(try handle.subscribe(subject, url: url) { [weak self] in self?.receiveControl($0) })
+                made.append(try connection.subscribe(subject) { [weak self] in self?.receiveControl($0) })
             }
             let description = ServiceDescription(name, id, subject: subjects.requests, queue: Self.queue)
             for subject in description.subjects {
                 made.append(
-                    try handle.subscribe(subject, url: url) { [weak self, weak server] delivery in
+                    try connection.subscribe(subject) { [weak self, weak server] delivery in
                         guard let self, let server, let reply = delivery.reply else { return }
                         let requests = server.networkRequests.map(\.request)
                         let answer = description.answer(
@@ -92,8 +91,7 @@
                     })
             }
             made.append(
-                try handle.subscribe(subjects.requests, queue: Self.queue, url: url) {
-                    [weak self, weak server] delivery in
+                try connection.subscribe(subjects.requests, queue: Self.queue) { [weak self, weak server] delivery in
                     guard let self, let server else { return }
                     self.take(delivery, server)
                 })

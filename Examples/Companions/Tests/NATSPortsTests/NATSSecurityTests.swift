@@ -99,6 +99,33 @@ import TypedPorts
         await expectRefusal(nats.url, NATSOptions(), naming: "a program that does not say who it is")
     }
 
+    @Test func `who is let in no more learns why, and a connection that is made later serves again`() async throws {
+        let good = "authorization { user: alice, password: secret }"
+        let nats = try NATSServer(good)
+        let options = NATSOptions(authentication: .user("alice", password: "secret"))
+        let connection = try await NATSConnection(nats.url, options: options)
+        let server = try RequestServer(name: "far", on: connection)
+        server.handleFarRequests(as: "one")
+        let serving = Task { try await server.run() }
+        let client = try RequestClient("far", on: connection)
+        #expect(await waitUntil { (try? await client.request(Echo(""))) != nil })
+        try nats.reload("authorization { user: alice, password: other }")
+        let end = await #expect(throws: PortError.self) { try await serving.value }
+        let text = String(describing: end)
+        #expect(text.contains("refuses the user “alice”: "), "\(text)")
+        // Each later request has the cause, too.
+        for _ in 0..<2 {
+            let error = await #expect(throws: NATSError.self) { try await client.request(Echo("")) }
+            guard case .refused(nats.url, "the user “alice”", _)? = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+        }
+        try nats.reload(good)
+        #expect(await waitUntil { (try? await NATSConnection(nats.url, options: options)) != nil })
+        try await use(nats.url, options)
+    }
+
     @Test func `a token lets in`() async throws {
         let nats = try NATSServer("authorization { token: secret }")
         try await use(nats.url, NATSOptions(authentication: .token("secret")))

@@ -6,7 +6,7 @@ final class NATSServer: Sendable {
     /// The port that all incarnations of the server have.
     let port: Int
     private let folder: String
-    private let configuration: String
+    private let configuration: Mutex<String>
     private let process = Mutex<Process?>(nil)
 
     /// - Parameter configuration: More lines of the configuration file. `FOLDER` stands for the server's folder.
@@ -15,7 +15,7 @@ final class NATSServer: Sendable {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         try prepare(folder)
         port = freePort()
-        self.configuration = configuration.replacingOccurrences(of: "FOLDER", with: folder)
+        self.configuration = Mutex(configuration.replacingOccurrences(of: "FOLDER", with: folder))
         try start()
     }
 
@@ -27,9 +27,20 @@ final class NATSServer: Sendable {
     var url: String { "nats://127.0.0.1:\(port)" }
     func path(of file: String) -> String { "\(folder)/\(file)" }
 
-    func start() throws {
-        try "listen: \"127.0.0.1:\(port)\"\n\(configuration)\n".write(
+    private func writeConfiguration() throws {
+        try "listen: \"127.0.0.1:\(port)\"\n\(configuration.withLock { $0 })\n".write(
             toFile: "\(folder)/nats.conf", atomically: true, encoding: .utf8)
+    }
+
+    /// Lets the running server read other lines of its configuration file.
+    func reload(_ configuration: String) throws {
+        self.configuration.withLock { $0 = configuration.replacingOccurrences(of: "FOLDER", with: folder) }
+        try writeConfiguration()
+        send(SIGHUP)
+    }
+
+    func start() throws {
+        try writeConfiguration()
         let process = Process()
         process.executableURL = try program("nats-server")
         process.arguments = ["-c", "\(folder)/nats.conf", "-l", "\(folder)/log"]
