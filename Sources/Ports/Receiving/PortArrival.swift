@@ -23,6 +23,8 @@ final class PortArrival: Sendable {
         var questionCount = 0
         /// Set to the reason why requests are lost that the former owner had taken; nil where nobody gives one.
         var explanation: Promise<String?>?
+        /// The number of askers that wait for it.
+        var unexplained = 0
     }
 
     private let state = Lock(State())
@@ -82,14 +84,22 @@ final class PortArrival: Sendable {
     // MARK: Lost requests
 
     /// Lets ``whenExplained(_:)`` wait for ``explain(_:)``.
-    func expectExplanation() { state.withLock { $0.explanation = Promise() } }
+    func expectExplanation() { state.withLock { ($0.explanation, $0.unexplained) = (Promise(), 0) } }
+
+    /// The most askers that wait for a reason. A peer may ask for any number of requests that were never there.
+    private static let mostUnexplained = 16_384
 
     /// Says why requests are lost that the former owner had taken, or that nobody knows.
     func explain(_ reason: String?) { state.withLock { $0.explanation }?.set(reason) }
 
     /// Calls the closure with the reason, when it is known; with nil where there is none.
     func whenExplained(_ body: @escaping @Sendable (String?) -> Void) {
-        guard let explanation = state.withLock({ $0.explanation }) else { return body(nil) }
+        let explanation = state.withLock { state -> Promise<String?>? in
+            guard let explanation = state.explanation, explanation.value == nil else { return state.explanation }
+            state.unexplained += 1
+            return state.unexplained > Self.mostUnexplained ? nil : explanation
+        }
+        guard let explanation else { return body(nil) }
         explanation.whenSet(body)
     }
 }
