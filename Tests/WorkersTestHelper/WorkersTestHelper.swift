@@ -125,8 +125,8 @@ import Workers
             }
             return max(0, least / count)
         }
-        let ofRequests = try await growth(2000, ask)
-        let ofJoins = try await growth(500, join)
+        let ofRequests = try await growth(1000, ask)
+        let ofJoins = try await growth(300, join)
         append("\(ofRequests) \(ofJoins)\n", to: file)
         await pool.stop()
         try await running
@@ -137,11 +137,11 @@ import Workers
         var options = WorkerPool.Options()
         (options.startTime, options.hangTime, options.intensity.most) = (.seconds(60), .milliseconds(400), 0)
         (options.pingPeriod, options.pingTime) = (.milliseconds(50), .milliseconds(400))
-        let pool = try WorkerPool(count: 8, options: options)
+        let pool = try WorkerPool(count: 4, options: options)
         try await withThrowingTaskGroup { group in
             group.addTask { try await pool.run() }
-            _ = await waitUntil { pool.workers.count == 8 }
-            for _ in 0..<8 {
+            _ = await waitUntil { pool.workers.count == 4 }
+            for _ in 0..<4 {
                 group.addTask {
                     while true { _ = try? await pool.request(Work(.late), timeout: .milliseconds(50)) }
                 }

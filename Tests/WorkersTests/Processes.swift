@@ -9,11 +9,12 @@ func isGone(_ pid: pid_t) -> Bool {
 
 /// The children of a process whose command line has a text.
 func children(of parent: pid_t, _ text: String) -> [pid_t] {
-    (entries(of: "/proc") ?? []).compactMap { pid_t($0) }.filter { pid in
-        let status = String(decoding: bytes(ofFile: "/proc/\(pid)/stat"), as: UTF8.self)
-        let fields = status.split(separator: ")").last?.split(separator: " ") ?? []
-        return fields.count > 1 && fields[0] != "Z" && fields[1] == "\(parent)" && commandLine(of: pid).contains(text)
+    // Each thread has a list.
+    let threads = entries(of: "/proc/\(parent)/task") ?? []
+    let children = threads.flatMap { thread in
+        String(decoding: bytes(ofFile: "/proc/\(parent)/task/\(thread)/children"), as: UTF8.self).split(separator: " ")
     }
+    return children.compactMap { pid_t($0) }.filter { commandLine(of: $0).contains(text) }
 }
 
 /// The command line of a process, as `ps` shows it.

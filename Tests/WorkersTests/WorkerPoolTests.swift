@@ -398,7 +398,7 @@ import WorkersTestHelper
         var former: [pid_t] = []
         // At once, and then with pauses.
         for _ in 0..<4 {
-            #expect(await waitUntil { children(of: parent.pid, "ports-guard").contains { !former.contains($0) } })
+            try #require(await waitUntil { children(of: parent.pid, "ports-guard").contains { !former.contains($0) } })
             former = children(of: parent.pid, "ports-guard")
             #expect(former.count == 1)
             guard former.count == 1 else { return }
