@@ -33,7 +33,12 @@ import Workers
             raise(SIGSEGV)
         case .crash: UnsafeMutablePointer<Int>(bitPattern: 16)?.pointee = 1
         case .close:
-            for descriptor in 3..<Int32(1024) { close(descriptor) }
+            // The control connections, and the socket that listens for others.
+            for descriptor in 3..<Int32(1024) {
+                var (type, size) = (Int32(0), socklen_t(4))
+                getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size)
+                if type == Int32(SOCK_SEQPACKET.rawValue) { close(descriptor) }
+            }
             while true { usleep(100_000) }
         case .trap: fatalError("as the test wants")
         case .kill: raise(SIGKILL)

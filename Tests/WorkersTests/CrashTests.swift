@@ -68,6 +68,9 @@ import WorkersTestHelper
             #expect(await waitUntil { isGone(first.pid) })
             #expect(try await pool.request(Work(.answer), timeout: .seconds(60)).pid != first.pid)
         }
+        // The files of a process that was dead for its requests before it has ended are removed, too.
+        let others: Set<String> = ["names", "tracer", "begun", "end"]
+        #expect(await waitUntil { entries(of: folder.path)?.count { !others.contains($0) } == 1 })
     }
 
     @Test func `a thread that blocks hears of a crash, too`() async throws {
