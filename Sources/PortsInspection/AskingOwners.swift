@@ -50,14 +50,20 @@ extension MachPort.SendRight {
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
     ) async throws -> PortService {
-        ofOwner(try await serviceQuestion(duration, deadline).answer())
+        try await service(observing: duration, before: deadline, answerAt: nil)
+    }
+
+    nonisolated(nonsending) func service(
+        observing duration: Duration, before deadline: ContinuousClock.Instant?, answerAt shared: SharedAnswerPort?
+    ) async throws -> PortService {
+        ofOwner(try await serviceQuestion(duration, deadline, shared).answer())
     }
 
     private func serviceQuestion(
-        _ duration: Duration, _ deadline: ContinuousClock.Instant?
+        _ duration: Duration, _ deadline: ContinuousClock.Instant?, _ shared: SharedAnswerPort? = nil
     ) throws(PortError) -> PendingQuestion {
         try PortError.check("duration", duration, in: .zero...PortQuestion.longestObservation)
-        return try PendingQuestion(.service(observing: duration), to: self, before: deadline)
+        return try PendingQuestion(.service(observing: duration), to: self, before: deadline, answerAt: shared)
     }
 
     private func ofOwner(_ service: PortService) -> PortService {

@@ -1,6 +1,21 @@
 import Glibc
 import Ports
+import RunLoopLocks
 import RunLoops
+
+/// A port for the answers to one question after another, to one owner. A new port costs both sides a connection.
+package final class SharedAnswerPort: Sendable {
+    private let port = Lock<MachPort?>(nil)
+
+    package init() {}
+
+    deinit { port.withLock { $0.take() }?.invalidate() }
+
+    fileprivate func take() -> MachPort? { port.withLock { $0.take() } }
+
+    /// Takes a port back at which no other answer is to come.
+    fileprivate func give(_ port: MachPort) { self.port.withLock { $0 = port } }
+}
 
 /// A question to a port's owner, and the port for the answers. The owner learns of the end of that port.
 final class PendingQuestion: Sendable {
@@ -8,20 +23,45 @@ final class PendingQuestion: Sendable {
     private let right: MachPort.SendRight
     private let question: PortQuestion
     private let answers: MachPort
+    private let shared: SharedAnswerPort?
+    private let outcome = Outcome()
     /// Ends the wait with the end of the asked port, or of its process.
     private let end: InvalidationWatch
 
+    /// The only answer or the end of the asked port: the earlier one. After the answer, the port for answers may be another
+    /// question's, which the end does not concern.
+    private final class Outcome: Sendable {
+        enum Event { case answer, end }
+
+        private let first = Lock<Event?>(nil)
+
+        /// - Returns: Whether the event came first.
+        @discardableResult
+        func note(_ event: Event) -> Bool {
+            first.withLock { first in
+                first = first ?? event
+                return first == event
+            }
+        }
+
+        var isAnswer: Bool { first.withLock { $0 == .answer } }
+    }
+
+    /// - Parameter shared: Lends the port for the answer to a question with one answer.
     init(
-        _ question: PortQuestion, to right: MachPort.SendRight, before deadline: ContinuousClock.Instant?
+        _ question: PortQuestion, to right: MachPort.SendRight, before deadline: ContinuousClock.Instant?,
+        answerAt shared: SharedAnswerPort? = nil
     ) throws(PortError) {
-        answers = try right.makeAnswerPort()
-        (self.right, self.question, self.deadline) = (right, question, deadline)
-        end = InvalidationWatch(right) { [weak answers] in answers?.invalidate() }
+        answers = if let lent = shared?.take() { lent } else { try right.makeAnswerPort() }
+        (self.right, self.question, self.deadline, self.shared) = (right, question, deadline, shared)
+        end = InvalidationWatch(right) { [weak answers, outcome] in
+            if outcome.note(.end) { answers?.invalidate() }
+        }
     }
 
     deinit {
         end.cancel()
-        answers.invalidate()
+        if let shared, outcome.isAnswer { shared.give(answers) } else { answers.invalidate() }
     }
 
     // MARK: The only answer
@@ -67,6 +107,8 @@ final class PendingQuestion: Sendable {
 
     private func present<Answer>(_ answer: Answer?) throws(PortError) -> Answer {
         guard let answer else { throw .becameInvalid(port: right.identity) }
+        // A port for further answers ends with the asked port.
+        if shared != nil { outcome.note(.answer) }
         return answer
     }
 

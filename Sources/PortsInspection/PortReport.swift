@@ -1,4 +1,5 @@
 import Ports
+import RunLoopLocks
 import RunLoops
 
 /// A registered name, and its owner's answer.
@@ -51,8 +52,10 @@ package struct PortReport: Sendable {
         of registrations: [PortNameServer.Registration], from names: PortNameServer, observing duration: Duration,
         timeout: Duration
     ) async -> [PortReport] {
-        @Sendable func ask(_ registration: PortNameServer.Registration) async -> PortReport {
-            await PortReport(registration, from: names, observing: duration, timeout: timeout)
+        @Sendable func ask(
+            _ registration: PortNameServer.Registration, _ answers: SharedAnswerPort
+        ) async -> PortReport {
+            await PortReport(registration, from: names, observing: duration, timeout: timeout, answerAt: answers)
         }
         return await withTaskGroup(of: [PortReport].self) { group in
             for ofOwner in Dictionary(grouping: registrations, by: \.port.id.incarnation).values {
@@ -66,29 +69,43 @@ package struct PortReport: Sendable {
     /// an owner was silent once, no other question waits for it.
     private static func ofOneOwner(
         _ registrations: [PortNameServer.Registration],
-        _ ask: @escaping @Sendable (PortNameServer.Registration) async -> PortReport
+        _ ask: @escaping @Sendable (PortNameServer.Registration, SharedAnswerPort) async -> PortReport
     ) async -> [PortReport] {
-        await withTaskGroup(of: PortReport.self) { group in
-            var (waiting, reports) = (registrations[...], [PortReport]())
-            func askNext() { if let next = waiting.popFirst() { group.addTask { await ask(next) } } }
-            for _ in 0..<32 { askNext() }
-            for await report in group {
+        let waiting = Waiting(registrations)
+        @Sendable func askAll() async -> [PortReport] {
+            let answers = SharedAnswerPort()
+            var reports: [PortReport] = []
+            while let next = waiting.next() {
+                let report = await ask(next, answers)
                 reports.append(report)
                 switch report.failure {
                 case .silent, .stopped:
-                    reports += waiting.map { PortReport(registration: $0, answer: report.answer) }
-                    waiting = []
-                default: askNext()
+                    reports += waiting.rest().map { PortReport(registration: $0, answer: report.answer) }
+                default: break
                 }
             }
             return reports
         }
+        return await withTaskGroup(of: [PortReport].self) { group in
+            for _ in 0..<min(32, registrations.count) { group.addTask { await askAll() } }
+            return await group.reduce(into: []) { $0 += $1 }
+        }
+    }
+
+    /// The names whose owner was not asked yet.
+    private final class Waiting: Sendable {
+        private let registrations: Lock<ArraySlice<PortNameServer.Registration>>
+
+        init(_ registrations: [PortNameServer.Registration]) { self.registrations = Lock(registrations[...]) }
+
+        func next() -> PortNameServer.Registration? { registrations.withLock { $0.popFirst() } }
+        func rest() -> ArraySlice<PortNameServer.Registration> { registrations.withLock { exchange(&$0, with: []) } }
     }
 
     /// Asks the owner of a name.
     package nonisolated(nonsending) init(
         _ registration: PortNameServer.Registration, from names: PortNameServer, observing duration: Duration,
-        timeout: Duration
+        timeout: Duration, answerAt shared: SharedAnswerPort? = nil
     ) async {
         let isStopped = ProcessStatus.isStopped(registration.pid)
         // A stopped process gets little time, but it may continue.
@@ -96,7 +113,7 @@ package struct PortReport: Sendable {
         let answer: Result<PortService, Failure>
         do {
             let right = try await names.port(forName: registration.name, before: deadline)
-            answer = .success(try await right.service(observing: duration, before: deadline))
+            answer = .success(try await right.service(observing: duration, before: deadline, answerAt: shared))
         } catch let error as PortError {
             switch error {
             case .busy: answer = .failure(.busy)

@@ -52,6 +52,92 @@ import Testing
         thread.stop()
     }
 
+    @Test func `an answer takes no more time of a process that knows thousands of ports`() throws {
+        let port = try port()
+        let runtime = sandbox.names.runtime
+        var known = try port.receiver.channel.exposedRight()
+        let channels = (1...20_000 as ClosedRange<UInt64>).map { number in
+            known.id = PortID(incarnation: Incarnation(bits: 1), number: number)
+            return runtime.channels.channel(to: known)
+        }
+        let (right, asker) = try stranger(to: port)
+        _ = try right.service(before: .patience)
+        let before = try timeOfLibrary(runtime)
+        let count = 20
+        for _ in 0..<count { _ = try right.service(before: .patience) }
+        let time = try timeOfLibrary(runtime) - before
+        #expect(time / count < .milliseconds(10))
+        withExtendedLifetime((channels, asker)) {}
+    }
+
+    /// The processor time of the library's thread.
+    private func timeOfLibrary(_ runtime: PortRuntime) throws -> Duration {
+        let (time, done) = (Shared(Duration.zero), Latch())
+        try runtime.housekeeping.perform {
+            time.withLock { $0 = threadTime() }
+            done.open()
+        }
+        #expect(done.wait(until: .patience))
+        return time.withLock { $0 }
+    }
+
+    @Test func `a port is waited for as long as senders wait`() throws {
+        let port = try port(queueLimit: 1)
+        let channels = sandbox.names.runtime.channels
+        // Other tests use the runtime at the same time.
+        var waited: SendChannel? { channels.waitedFor.first { $0.id == port.id } }
+        #expect(waited == nil)
+        let count = 5
+        let senders = (0..<2).map { _ in
+            Helper { for _ in 0..<count { try? port.sendRight.send(MachPort.Message()) } }
+        }
+        #expect(waitUntil { waited?.waiterCount == 2 })
+        for _ in 0..<2 * count { _ = try port.receive(before: .patience) }
+        for sender in senders { sender.join() }
+        #expect(waited == nil)
+    }
+
+    @Test func `the library's thread serves others between short turns of answers`() throws {
+        let housekeeping = sandbox.names.runtime.housekeeping
+        let turns = InspectionTurns(housekeeping)
+        let passes = Passes(housekeeping)
+        let done = Latch()
+        try housekeeping.perform {
+            passes.note()
+            for _ in 0..<50 {
+                turns.add {
+                    let end = threadTime() + .milliseconds(1)
+                    while threadTime() < end {}
+                }
+            }
+            turns.add { done.open() }
+        }
+        #expect(done.wait(until: .patience))
+        #expect(passes.longest < .milliseconds(10))
+        passes.end()
+    }
+
+    /// Notes the processor time of each pass of the library's thread.
+    private final class Passes: Sendable {
+        private let housekeeping: Housekeeping
+        private let times = Shared((last: Duration?.none, longest: Duration.zero, isOver: false))
+
+        init(_ housekeeping: Housekeeping) { self.housekeeping = housekeeping }
+
+        var longest: Duration { times.withLock { $0.longest } }
+        func end() { times.withLock { $0.isOver = true } }
+
+        func note() {
+            let now = threadTime()
+            let isOver = times.withLock { times in
+                if let last = times.last { times.longest = max(times.longest, now - last) }
+                times.last = now
+                return times.isOver
+            }
+            if !isOver { try? housekeeping.perform { self.note() } }
+        }
+    }
+
     @Test func `messages with descriptors are counted while they wait`() throws {
         let port = try port()
         let (right, runtime) = try stranger(to: port)

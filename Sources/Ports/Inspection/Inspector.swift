@@ -8,6 +8,7 @@ final class Inspector: Sendable {
     let pending: PendingReplies
     let loops: ObservedLoops
     let pools = ReportedPools()
+    let turns: InspectionTurns
 
     private let open = Lock<[Effort: [Incarnation: Int]]>([:])
     private let recordings = Lock(0)
@@ -38,7 +39,11 @@ final class Inspector: Sendable {
     ) {
         (self.context, self.statistics, self.pending) = (context, statistics, pending)
         loops = ObservedLoops(context.housekeeping)
+        turns = InspectionTurns(context.housekeeping)
     }
+
+    /// Drops the work that is left, which retains the runtime's parts.
+    func close() { turns.close() }
 
     /// Answers a question. A malformed one gets no answer, and neither does a process that does not own the port for the
     /// answers.

@@ -63,7 +63,8 @@ final class ServiceObservation: Sendable {
 
     private func takeSnapshot(_ body: @escaping @Sendable (Snapshot?) -> Void) {
         inspector.statistics.collect(for: port.id.number) { [self] found in
-            body(found.statistics.map { Snapshot(statistics: $0, senders: senders) })
+            let snapshot = found.statistics.map { Snapshot(statistics: $0, senders: senders) }
+            inspector.turns.add { body(snapshot) }
         }
     }
 
@@ -181,9 +182,11 @@ final class ServiceObservation: Sendable {
     }
 
     private var awaited: [PortService.Awaited] {
-        var found = inspector.pending.counts.mapValues { (replies: $0, senders: 0) }
-        for channel in inspector.context.channels.all where channel.waiterCount > 0 {
-            found[channel.id, default: (0, 0)].senders = channel.waiterCount
+        var found: [PortID: (replies: Int, senders: Int)] = [:]
+        for (port, count) in inspector.pending.counts(atMost: BoundedCoding.most) { found[port] = (count, 0) }
+        for channel in inspector.context.channels.waitedFor.prefix(BoundedCoding.most) {
+            let count = channel.waiterCount
+            if count > 0 { found[channel.id, default: (0, 0)].senders = count }
         }
         return found.prefix(BoundedCoding.most).map { port, counts in
             PortService.Awaited(

@@ -25,7 +25,7 @@ struct PendingTable<ID: Hashable, Waiting: Request> {
 
     func count(to port: PortID) -> Int { ids[port]?.count ?? 0 }
 
-    var counts: [PortID: Int] { ids.mapValues(\.count) }
+    func counts(atMost most: Int) -> [(port: PortID, count: Int)] { ids.prefix(most).map { ($0.key, $0.value.count) } }
 
     mutating func add(_ request: Waiting, _ id: ID) {
         requests[id] = request

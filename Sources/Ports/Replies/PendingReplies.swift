@@ -29,8 +29,8 @@ final class PendingReplies: Sendable {
     var lateCount: Int { state.withLockUnlessForked { $0.late } ?? 0 }
     func pendingCount(to port: PortID) -> Int { state.withLock { $0.pending.count(to: port) } }
 
-    /// The requests that wait, by port.
-    var counts: [PortID: Int] { state.withLock { $0.pending.counts } }
+    /// The numbers of requests that wait, of some ports.
+    func counts(atMost most: Int) -> [(port: PortID, count: Int)] { state.withLock { $0.pending.counts(atMost: most) } }
 
     func add(_ pending: PendingReply) -> UInt64 {
         state.withLock { state in

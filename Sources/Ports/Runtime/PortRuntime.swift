@@ -167,6 +167,7 @@ public final class PortRuntime: Sendable {
         registry.close(before: max(deadline, .now + .milliseconds(100)))
         control.close()
         statistics.close()
+        inspector.close()
         channels.connections.close()
         replies.close()
     }

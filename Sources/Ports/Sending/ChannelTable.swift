@@ -37,6 +37,7 @@ final class ChannelTable: Sendable {
     let connections: IdleConnections
     let connectedSockets = ConnectedSockets()
     private let state = Lock(State())
+    private let waited = Lock<[ObjectIdentifier: Weak<SendChannel>]>([:])
 
     init(_ control: ControlConnectionTable) {
         self.control = control
@@ -153,6 +154,14 @@ final class ChannelTable: Sendable {
     /// Returns when no bell is being connected, after the end of the sockets. libzmq aborts the process at the end of
     /// its context if a bell was connected to a port whose socket is closed.
     func waitForBells() { for channel in all { channel.waitForBell() } }
+
+    /// The channels with senders that wait. Without them, each question about a port would look at all channels.
+    var waitedFor: [SendChannel] { waited.withLock { $0.values.compactMap(\.object) } }
+
+    /// Notes whether senders wait. Called under the channel's lock, so that the last note is true.
+    func note(_ channel: SendChannel, isWaitedFor: Bool) {
+        waited.withLock { $0[ObjectIdentifier(channel)] = isWaitedFor ? Weak(channel) : nil }
+    }
 
     /// The valid channels to ports of another process, also to those that have moved since.
     func channels(to peer: Incarnation) -> [SendChannel] {

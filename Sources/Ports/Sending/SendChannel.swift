@@ -366,6 +366,7 @@ final class SendChannel: Sendable {
 
     func join(_ waiter: some Waiter) {
         state.withLock { state in
+            if state.queue.waiters.isEmpty { channels.note(self, isWaitedFor: true) }
             state.queue.add(waiter)
             localQueue?.hold(true)
         }
@@ -374,6 +375,7 @@ final class SendChannel: Sendable {
     func leave(_ waiter: some Waiter) {
         let next = state.withLock { state -> (any Waiter)? in
             let next = state.queue.remove(waiter)
+            if state.queue.waiters.isEmpty { channels.note(self, isWaitedFor: false) }
             guard let localQueue else { return next }
             localQueue.hold(!state.queue.waiters.isEmpty)
             guard next != nil else { return nil }
