@@ -67,7 +67,7 @@ final class ServeCalls: Sendable {
         if isFinishing { lanes.finish() }
     }
 
-    /// The port takes no more requests. Those that wait for a handler are refused.
+    /// The port takes no more requests, and refuses the requests that wait for a handler.
     func finish() {
         let lanes = state.withLock { state in
             state.isFinishing = true
