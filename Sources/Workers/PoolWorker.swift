@@ -158,6 +158,8 @@ final class PoolWorker: Sendable {
     /// The worker has refused a request, because it is about to end. It gets no more requests, and is killed when it takes
     /// too long.
     func isLeaving() {
+        // A worker that crashes has its time for a backtrace.
+        if cause.isSet { return }
         let isFirst = state.withLock { state in !exchange(&state.isLeaving, with: true) }
         note(nil)
         if isFirst { killLater(after: options.stopTime, .lingering(options.stopTime)) }

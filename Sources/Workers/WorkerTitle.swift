@@ -15,18 +15,24 @@ struct WorkerTitle: CustomStringConvertible {
     private var short: String { "w\(number) \(pool)" }
 
     private static let shortVariable = "PORTS_WORKER_NAME"
+    private static let titleVariable = "PORTS_WORKER_TITLE"
     private static let programVariable = "PORTS_WORKER_PROGRAM"
 
     /// The variables of the environment by which a worker shows its name.
     /// - Parameter program: The first argument that the worker would have without the name in its place.
     func variables(_ program: String) -> [String: String] {
-        [Self.shortVariable: short, Self.programVariable: program]
+        [Self.shortVariable: short, Self.titleVariable: commandLine, Self.programVariable: program]
     }
 
     /// Names this process, which is a worker, and gives it its own arguments. Called before anything reads them.
     static func show() {
-        // Swift and C read the first argument here. `ps` reads what was there at the start.
-        if let program = take(programVariable) { CommandLine.unsafeArgv[0] = strdup(program) }
+        // Swift and C read the first argument here. `ps` reads what was there at the start. A program that a wrapper has
+        // started has its own argument already.
+        if let program = take(programVariable), let title = take(titleVariable),
+            let first = CommandLine.unsafeArgv[0], String(cString: first) == title
+        {
+            CommandLine.unsafeArgv[0] = strdup(program)
+        }
         guard let short = take(shortVariable) else { return }
         // Not by `prctl`, which names the calling thread.
         let file = open("/proc/self/comm", O_WRONLY | O_CLOEXEC)

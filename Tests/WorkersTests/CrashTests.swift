@@ -73,6 +73,17 @@ import WorkersTestHelper
         #expect(await waitUntil { entries(of: folder.path)?.count { !others.contains($0) } == 1 })
     }
 
+    @Test func `the first request of a worker hears of a crash at once`() async throws {
+        let tracer = makeTracer()
+        try await withPool(backtrace: "enable=yes,swift-backtrace=\(tracer.path)") { pool in
+            let error = await #expect(throws: WorkerPoolError.self) {
+                _ = try await pool.request(Work(.crash), timeout: .seconds(8))
+            }
+            #expect(error?.description.hasSuffix("was ended by signal 11 (Segmentation fault)") == true)
+            make(tracer.mayEnd)
+        }
+    }
+
     @Test func `a thread that blocks hears of a crash, too`() async throws {
         let tracer = makeTracer()
         try await withPool(backtrace: "enable=yes,swift-backtrace=\(tracer.path)") { pool in

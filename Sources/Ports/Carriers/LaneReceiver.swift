@@ -35,6 +35,8 @@ final class LaneReceiver: @unchecked Sendable {
     private var memories: [UInt64: OwnedDescriptor?] = [:]
     /// A sender of this library hands over fewer.
     private static let mostMemories = 16
+    /// Whether somebody looks each second whether the lane is stuck.
+    @exclusivity(unchecked) var isLookedAfter = false
     /// Whether the first record's memory has not come yet.
     @exclusivity(unchecked) private var isBlocked = false
     /// Whether memory of records before the known head does not come any more.

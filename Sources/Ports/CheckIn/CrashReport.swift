@@ -19,7 +19,16 @@ package enum CrashReport {
         guard let number = getenv(variable).flatMap({ Int32(String(cString: $0)) }) else { return }
         // A program that this one starts has another launcher.
         unsetenv(variable)
-        guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return }
+        // A wrapper may have given the number to a file of its own.
+        guard isEvent(number), fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return }
         crl_report_crashes(number)
+    }
+
+    private static func isEvent(_ descriptor: Int32) -> Bool {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { text in
+            let count = readlink("/proc/self/fd/\(descriptor)", text.baseAddress, text.count)
+            let kind = text.prefix(max(count, 0)).map { UInt8(bitPattern: $0) }
+            return String(decoding: kind, as: UTF8.self) == "anon_inode:[eventfd]"
+        }
     }
 }

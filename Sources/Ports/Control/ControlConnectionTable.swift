@@ -15,6 +15,8 @@ final class ControlConnectionTable: Sendable {
         /// The pids of peers whose connections have ended. A pid stays while this runtime has rights to the peer's
         /// ports.
         var formerPids: [Incarnation: pid_t] = [:]
+        /// The processes that have reported that they crash, and that have connections.
+        var crashed: Set<Incarnation> = []
         /// The ports that could not return credit, because a connection had ended.
         var owing: Set<UInt64> = []
         /// Notices about requests that could not be sent, because a connection had ended.
@@ -40,6 +42,7 @@ final class ControlConnectionTable: Sendable {
         /// Forgets a process that has neither a connection nor a handshake.
         mutating func removeIfGone(_ peer: Incarnation) {
             guard connected[peer] == nil, !handshakes.keys.contains(where: { $0.incarnation == peer }) else { return }
+            crashed.remove(peer)
             origins.remove(peer)
         }
     }
@@ -294,11 +297,16 @@ final class ControlConnectionTable: Sendable {
         for connection in all where (0..<16).contains(where: { _ in !connection.receive() }) { connection.cut() }
     }
 
-    /// Whether the process is alive according to the kernel: it holds the other end of a connection, and is not
-    /// exiting.
+    /// The process has reported that it crashes. It writes a backtrace, and answers nothing any more.
+    func noteCrash(of peer: Incarnation) {
+        state.withLock { state in if state.connected[peer] != nil { state.crashed.insert(peer) } }
+    }
+
+    /// Whether the process is alive according to the kernel: it holds the other end of a connection, is not exiting, and
+    /// has not reported a crash.
     func isAlive(_ peer: Incarnation) -> Bool {
         let connections = connections(to: peer)
-        return !connections.isEmpty
+        return !connections.isEmpty && state.withLock { !$0.crashed.contains(peer) }
             && connections.allSatisfy { !$0.socket.hasHungUp && !ProcessStatus.isEnding($0.pid) }
     }
 

@@ -28,7 +28,8 @@ extension LocalMessagePort {
 
     /// Ends the port after the requests that have handlers. The port gives up its name, and refuses all further requests,
     /// those on their way, and those that wait for their lane, so that their askers can ask a successor. The task is
-    /// suspended until the replies have left, and then the port is invalidated. A cancellation ends the wait as the deadline does. A handler that has
+    /// suspended until the replies have left, and then the port is invalidated. A cancellation ends the wait as the
+    /// deadline does. A handler that has
     /// replied may go on meanwhile.
     /// - Parameter deadline: The end of the wait; nil for no end.
     /// - Returns: False when the deadline came before all replies. The port is invalid in any case.

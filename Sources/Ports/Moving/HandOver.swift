@@ -117,7 +117,7 @@ struct HandOver: ~Copyable {
         finishing.begin(number, nil)
         if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
         while true {
-            messages += receiver.intake.takeAll(until: deadline)
+            try take(&messages)
             // A sender that has come since makes another promise.
             guard let areDone = finishing.areDone(number) else { throw .isInvalid(port: port.identity) }
             if areDone.wait(until: .now + .milliseconds(2)) != nil, finishing.areDone(number)?.value != nil { break }
@@ -127,13 +127,22 @@ struct HandOver: ~Copyable {
         receiver.intake.stopLanes()
         // A sender hands over the memory of a large message before it announces the message.
         let limit = min(deadline, .now + Self.patience)
+        // A lane that is left here with records would take turns with its sender's next lane, out of order.
+        let end = max(deadline, .now + Self.patience)
         repeat {
             if limit.hasPassed { receiver.intake.loseMemories() }
-            messages += receiver.intake.takeAll(until: deadline)
+            messages += receiver.intake.takeAll(until: end)
             if !receiver.intake.hasUntakenInLanes { return }
             usleep(500)
-        } while !deadline.hasPassed
+        } while !end.hasPassed
         throw .unavailable(reason: "there is no memory for its messages")
+    }
+
+    /// Takes what waits, for a short time: a hostile sender may send without end.
+    private func take(_ messages: inout [LocalMessage]) throws(PortError) {
+        let more = receiver.intake.takeAll(until: min(deadline, .now + .milliseconds(100)))
+        messages += more
+        if !more.isEmpty { try MovedMessages.check(messages) }
     }
 
     /// The time of a process that does not answer, and that has no lane, and of memory that was announced.
@@ -155,7 +164,7 @@ struct HandOver: ~Copyable {
                 throw .unavailable(reason: "\(one.owner), which sends to it, does not answer")
             }
             usleep(2000)
-            messages += receiver.intake.takeAll(until: deadline)
+            try take(&messages)
         }
     }
 

@@ -243,13 +243,15 @@ extension MachPort {
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
             let (phase, lanes) = state.withLock { state in
                 let lanes = exchange(&state.lanes, with: LentLanes()).all
-                guard case .lent = state.phase else { return (Phase.over, lanes) }
+                guard case .lent = state.phase else { return (state.phase, lanes) }
                 return (exchange(&state.phase, with: .over), lanes)
             }
             let receiver = standby.receiver
             guard case .lent(var lent) = phase, let directory = try? receiver.exposure.directoryOfSocket(),
                 directory.takeBack(port.id, at: receiver.id)
             else {
+                // The port may be on its way back already, or here.
+                if case .over = phase { return false }
                 outcome.set(.failure(.isInvalid(port: standby.identity)))
                 return false
             }
@@ -309,9 +311,9 @@ extension MachPort {
     /// Gives the reason, with which the requests fail: ``PortError/failed(port:_:)``. Without one they are
     /// ``PortError/unanswered(port:)``.
     package func explain(_ reason: String?) {
-        let longest = ControlMessage.longestReason
-        receiver.arrival?.explain(
-            reason.map { $0.utf8.count <= longest ? $0 : String($0.unicodeScalars.prefix(longest / 4)) })
+        var reason = reason
+        while (reason?.utf8.count ?? 0) > ControlMessage.longestReason { reason?.unicodeScalars.removeLast() }
+        receiver.arrival?.explain(reason)
     }
 }
 

@@ -16,10 +16,19 @@ struct MovedMessages {
     /// - Throws: ``PortError/unavailable(reason:)`` when there are too many.
     mutating func add(_ message: LocalMessage, byteCount: Int) throws(PortError) {
         self.byteCount += byteCount
-        guard all.count < most, self.byteCount <= mostBytes else {
-            throw .unavailable(
-                reason: "more than \(most) messages or \(mostBytes) bytes wait at it: let its owner handle some first")
-        }
+        guard all.count < most, self.byteCount <= mostBytes else { throw Self.tooMany(most, mostBytes) }
         all.append(message)
+    }
+
+    /// - Throws: ``PortError/unavailable(reason:)`` when the messages are too many for the next owner.
+    static func check(_ messages: [LocalMessage]) throws(PortError) {
+        guard messages.count <= most, messages.reduce(0, { $0 + Int($1.size) }) <= mostBytes else {
+            throw tooMany(most, mostBytes)
+        }
+    }
+
+    private static func tooMany(_ most: Int, _ mostBytes: Int) -> PortError {
+        .unavailable(
+            reason: "more than \(most) messages or \(mostBytes) bytes wait at it: let its owner handle some first")
     }
 }

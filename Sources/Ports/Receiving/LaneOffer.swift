@@ -57,7 +57,14 @@ extension Receiver {
             if isGone { lanes.loseMemories(of: peer, hasEnded: hasEnded) }
             lanes.endWhenEmpty(of: peer, question: question)
         }
-        if let lane, !hasEnded { endLater(lane) }
+        // Once, however often the peer's connections end.
+        if let lane, !hasEnded, setLookedAfter(lane, true) == false { endLater(lane) }
+    }
+
+    /// - Returns: The former value; nil without lanes.
+    @discardableResult
+    private func setLookedAfter(_ lane: LaneReceiver, _ isLookedAfter: Bool) -> Bool? {
+        intake.readLanes { _ in exchange(&lane.isLookedAfter, with: isLookedAfter) }
     }
 
     private func lane(of peer: Incarnation) -> LaneReceiver? { intake.readLanes { $0.lane(of: peer) } ?? nil }
@@ -69,8 +76,13 @@ extension Receiver {
     private func endLater(_ lane: LaneReceiver) {
         let stuck = takenBeforeStuck(lane)
         context.housekeeping.perform(after: Self.lookPeriod) { [weak self, weak lane] in
-            // A lane that has ended is released. The end of a new connection begins this again.
-            guard let self, let lane, context.control.existing(lane.peer) == nil else { return }
+            // A lane that has ended is released.
+            guard let self, let lane else { return }
+            // The end of the new connection begins this again.
+            if context.control.existing(lane.peer) != nil {
+                setLookedAfter(lane, false)
+                return
+            }
             let isStuck = stuck != nil && stuck == takenBeforeStuck(lane)
             if isStuck || ProcessStatus.isEnding(lane.sender.pid) {
                 endLanes(of: lane.peer, isGone: true)

@@ -7,6 +7,8 @@ final class PendingReplies: Sendable {
         var pending = PendingTable<UInt64, PendingReply>()
         var lastRequest: UInt64 = 0
         var late = 0
+        /// The homes that their ports have left, and whose replies are being taken.
+        var left: Set<PortID> = []
     }
 
     private let channels: ChannelTable
@@ -137,6 +139,8 @@ final class PendingReplies: Sendable {
 
     /// The owner of a home does not have the port any more.
     func portLeft(_ home: PortID) {
+        // A home says so once for each question.
+        if state.withLock({ $0.left.contains(home) }) { return }
         var takesReplies = false
         for request in state.withLock({ $0.pending.ids(to: home) }) {
             switch change(request, { $0.portLeft(home) })?.step {
@@ -145,7 +149,8 @@ final class PendingReplies: Sendable {
             case .nothing?, .end?, nil: break
             }
         }
-        if takesReplies { settle(end(of: home, didEnd: false)) }
+        guard takesReplies, state.withLock({ $0.left.insert(home).inserted }) else { return }
+        settle(end(of: home, didEnd: false))
     }
 
     /// Asks at the next home of its port whether a request is there. Without a next home, the port's move, or its end, will
@@ -252,6 +257,7 @@ final class PendingReplies: Sendable {
     }
 
     private func goOn(_ end: PortEnd) {
+        if !end.didEnd { _ = state.withLock { $0.left.remove(end.port) } }
         for request in state.withLock({ $0.pending.ids(to: end.port) }) {
             let step = change(request) { $0.repliesTaken(from: end.port, didEnd: end.didEnd) }?.step
             if step == .follow { follow(request) }

@@ -26,7 +26,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case unanswered(port: PortIdentity)
     /// The port ended, or does not take requests, before anybody handled the request: ask its successor.
     case refused(port: PortIdentity)
-    /// The server's handler failed, and says why.
+    /// The server's handler failed, and says why. Or the service that had taken the request has ended, and its activator says
+    /// how: then the request may have been handled.
     case failed(port: PortIdentity, RequestFailure)
     /// The server handles as many requests of this kind as it may, and lets no more wait. Nobody has handled the
     /// request: ask again later. See ``RequestLane/WhenFull/refuse``.
@@ -131,7 +132,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .refused(let port):
             "\(port) did not handle the request: it takes none, or has ended (then ask for its name again)"
         case .failed(let port, let failure) where failure.isUnknownRequest: "\(port) cannot answer: \(failure.text)"
-        case .failed(let port, let failure): "the handler of \(port) failed: \(failure.text)"
+        case .failed(let port, let failure): "the request to \(port) has failed: \(failure.text)"
         case .serverBusy(let port, let limit):
             "\(port) already handles \(limit) requests of this kind, and lets no more wait: ask again later"
         case .replyTooLarge(let port, let size, let limit):
