@@ -20,15 +20,9 @@ package enum CrashReport {
         // A program that this one starts has another launcher.
         unsetenv(variable)
         // A wrapper may have given the number to a file of its own.
-        guard isEvent(number), fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return }
+        guard ProcessStatus.target(ofLink: "/proc/self/fd/\(number)") == "anon_inode:[eventfd]",
+            fcntl(number, F_SETFD, FD_CLOEXEC) == 0
+        else { return }
         crl_report_crashes(number)
-    }
-
-    private static func isEvent(_ descriptor: Int32) -> Bool {
-        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { text in
-            let count = readlink("/proc/self/fd/\(descriptor)", text.baseAddress, text.count)
-            let kind = text.prefix(max(count, 0)).map { UInt8(bitPattern: $0) }
-            return String(decoding: kind, as: UTF8.self) == "anon_inode:[eventfd]"
-        }
     }
 }
