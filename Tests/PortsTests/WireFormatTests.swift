@@ -198,15 +198,19 @@ import ZeroMQ
         #expect(began.duration(to: .now) < .seconds(20))
     }
 
-    @Test func `malformed frames are dropped and counted, and good ones after them handled`() throws {
+    @Test(arguments: [PortRuntime.Lanes.whenPossible, .never])
+    func `malformed frames are dropped and counted, and good ones after them handled`(_ lanes: PortRuntime.Lanes) throws
+    {
         let sandbox = Sandbox()
         let names = PortNameServer(directory: sandbox.path)
         let port = try MachPort(nameServer: names)
         try names.register(port, name: "test")
-        let other = PortRuntime(directory: sandbox.path)
+        let other = PortRuntime(directory: sandbox.path, lanes: lanes)
         let right = try other.nameServer.port(forName: "test", before: .patience)
         let bad = Shared(0)
-        for bytes in [[], [1, 2, 3], [1, 2, 3, 4], Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
+        // A record that is shorter than any frame ends a lane.
+        let short: [[UInt8]] = lanes == .never ? [[], [1, 2, 3], [1, 2, 3, 4]] : []
+        for bytes in short + [Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
             var frame = try ZeroMQFrame(count: bytes.count)
             frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
             var message = OutgoingMessage.frame(OutgoingFrame(frame))

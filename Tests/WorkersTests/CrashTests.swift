@@ -76,6 +76,7 @@ import WorkersTestHelper
     @Test func `the first request of a worker hears of a crash at once`() async throws {
         let tracer = makeTracer()
         try await withPool(backtrace: "enable=yes,swift-backtrace=\(tracer.path)") { pool in
+            #expect(await waitUntil { pool.workers.count == 1 })
             let error = await #expect(throws: WorkerPoolError.self) {
                 _ = try await pool.request(Work(.crash), timeout: .seconds(8))
             }

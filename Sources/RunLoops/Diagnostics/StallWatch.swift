@@ -102,7 +102,7 @@ extension ThreadRunLoop {
     /// The callout's item, if there is one and it is still in the loop.
     func name(of callout: Callout) -> String? {
         state.withLock { state in
-            state.modes.lazy.flatMap(\.items).first { callout.isOf($0.id) }?.name
+            state.modes.lazy.compactMap { $0.item(of: callout) }.first?.name
         }
     }
 }

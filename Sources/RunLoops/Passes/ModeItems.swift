@@ -57,6 +57,15 @@ struct ModeItems {
             + timers.timers.map(Item.timer) + observers.map(Item.observer)
     }
 
+    /// The item whose callout it is. Not by ``items``: a loop with thousands of items may be asked again and again.
+    func item(of callout: Callout) -> Item? {
+        guard callout.address != nil else { return nil }
+        func item<Items: Sequence<Item>>(among items: Items) -> Item? { items.first { callout.isOf($0.id) } }
+        return item(among: sources0.values.lazy.map { .source0($0.source) })
+            ?? item(among: sources1.values.lazy.map { .source1($0.source) })
+            ?? item(among: timers.timers.lazy.map(Item.timer)) ?? item(among: observers.lazy.map(Item.observer))
+    }
+
     func contains(_ item: Item) -> Bool {
         switch item {
         case .source0(let source): sources0[ObjectIdentifier(source)] != nil

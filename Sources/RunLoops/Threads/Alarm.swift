@@ -22,5 +22,9 @@ package struct Alarm: Sendable {
     }
 
     /// The closure is not called any more, unless it is being called now.
-    package func cancel() { timer.cancel() }
+    package func cancel() {
+        // A cancelled timer keeps its handler, and with it more memory than the rest of it.
+        timer.setEventHandler(handler: nil)
+        timer.cancel()
+    }
 }
