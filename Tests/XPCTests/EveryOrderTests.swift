@@ -209,11 +209,11 @@ private final class Weak<Object: AnyObject & Sendable>: Sendable {
         #expect(waitUntil { cores.withLock { $0.allSatisfy { $0.object == nil } } })
     }
 
-    @Test(.timeLimit(.minutes(5))) func `three events in every order, also the same event again`() throws {
+    @Test(.timeLimit(.minutes(15))) func `three events in every order, also the same event again`() throws {
         try play((1...3).flatMap { Event.sequences($0, withRepetition: true) })
     }
 
-    @Test(.timeLimit(.minutes(5))) func `four different events in every order`() throws {
+    @Test(.timeLimit(.minutes(15))) func `four different events in every order`() throws {
         try play(Event.sequences(4, withRepetition: false))
     }
 
