@@ -85,6 +85,8 @@ extension Receiver {
             }
             let isStuck = stuck != nil && stuck == takenBeforeStuck(lane)
             if isStuck || ProcessStatus.isEnding(lane.sender.pid) {
+                // A process that writes on may let the lane be stuck again: the call looks after it anew.
+                setLookedAfter(lane, false)
                 endLanes(of: lane.peer, isGone: true)
             } else {
                 endLater(lane)
