@@ -191,7 +191,7 @@ let package = Package(
         .executableTarget(
             name: "ActivationTestHelper", dependencies: ["Activation", "TestSupport"],
             path: "Tests/ActivationTestHelper"),
-        .testTarget(name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "TestSupport"]),
+        .testTarget(name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "OwnThread", "TestSupport"]),
         .executableTarget(
             name: "ServiceManagerTestHelper", dependencies: ["ServiceManager", "TypedPorts", "TestSupport"],
             path: "Tests/ServiceManagerTestHelper"),

@@ -1,12 +1,13 @@
 import ActivationTestHelper
 import Glibc
+import OwnThread
 import TestSupport
 import Testing
 
 @testable import Activation
 
 /// Services of real processes, which start with the first message.
-@Suite struct ActivatorTests {
+@Suite(.fewAtATime) struct ActivatorTests {
     private let folder = TemporaryFolder()
     private let names: PortNameServer
 

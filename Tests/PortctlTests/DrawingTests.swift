@@ -1,4 +1,5 @@
 import Foundation
+import OwnThread
 import RunLoops
 import TestSupport
 import Testing
@@ -7,7 +8,7 @@ import Testing
 
 /// The pages, from values. With PORTCTL_PAGES=<folder> they are left there, to be looked at. Where there is a browser, its
 /// document is checked, too.
-@Suite struct DrawingTests {
+@Suite(.ownThread) struct DrawingTests {
     private static let hostile = "</script><img src=x onerror=alert(1)>\"'&\u{2028}\u{202E}"
 
     private func keep(_ html: String, _ name: String) throws {

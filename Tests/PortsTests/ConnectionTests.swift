@@ -110,7 +110,8 @@ import Testing
         withExtendedLifetime(child) {}
     }
 
-    @Test func `of two that cannot connect each is told so`() throws {
+    @Test(.ownSleepingThread)
+    func `of two that cannot connect each is told so`() throws {
         let desk = try Desk(sandbox)
         let child = Child("echo", in: sandbox)
         let right = try desk.report()

@@ -722,7 +722,8 @@ import Testing
         #expect(["becameInvalid", "isInvalid"].contains(asker.value()))
     }
 
-    @Test func `questions have a bound, and answers go to their asker alone`() throws {
+    @Test(.ownSleepingThread)
+    func `questions have a bound, and answers go to their asker alone`() throws {
         let runtime = PortRuntime(directory: sandbox.path)
         let (inspector, mine) = (runtime.inspector, runtime.incarnation)
         let port = try MachPort(nameServer: runtime.nameServer) { _ in }

@@ -41,7 +41,8 @@ import ZeroMQ
     }
 
     /// Longer than libzmq lets a handshake take unless told otherwise.
-    @Test func `a connection whose handshake takes longer than half a minute stays`() throws {
+    @Test(.ownSleepingThread)
+    func `a connection whose handshake takes longer than half a minute stays`() throws {
         let (port, path) = try exposed(messageLimit: 1000)
         let stream = try RawStream(to: path)
         stream.say(RawStream.greeting)

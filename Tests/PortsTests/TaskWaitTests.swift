@@ -8,7 +8,7 @@ import Testing
 @testable import Ports
 
 /// Calls that suspend their task. No test blocks its thread: tasks have few of them.
-@Suite(.ownThread) struct TaskWaitTests {
+@Suite(.ownSleepingThread) struct TaskWaitTests {
     let sandbox = Sandbox()
 
     @Test(arguments: [

@@ -1,9 +1,10 @@
+import OwnThread
 import TestSupport
 import Testing
 
 @testable import RunLoops
 
-@Suite struct DeparturesTests {
+@Suite(.ownThread) struct DeparturesTests {
     @Test func `an event has the label of the item that left its address next`() {
         // One address that very many items have had, as short-lived timers have.
         let number = Shared(0)

@@ -6,7 +6,7 @@ import Testing
 
 /// Scripts made from seeds on Foundation's run loop and on ours, in helper processes.
 ///
-/// `ORACLE_SCRIPTS` says how many to play, instead of as many as fit in 60 s; `ORACLE_SEED` the first one's seed.
+/// `ORACLE_SCRIPTS` says how many to play, instead of as many as fit in 20 s; `ORACLE_SEED` the first one's seed.
 @Suite struct GeneratedScriptTests {
     private static let environment = ProcessInfo.processInfo.environment
     private static let wanted = environment["ORACLE_SCRIPTS"].flatMap { UInt64($0) }
@@ -16,11 +16,11 @@ import Testing
 
     @Test(.enabled(if: !isThreadSanitized), .timeLimit(.minutes(60)))
     func `both loops tell the same story of generated scripts`() async {
-        let deadline = Self.wanted == nil ? MonotonicInstant.now + .seconds(60) : .now + .seconds(3500)
+        let deadline = Self.wanted == nil ? MonotonicInstant.now + .seconds(20) : .now + .seconds(3500)
         let next = Shared(UInt64(0))
         let tallies = Shared<[String: Tally]>([:])
         // They mostly sleep. So they play beside all other tests, and take no turn from those with threads of their own.
-        let workers = (0..<9).map { worker in
+        let workers = (0..<6).map { worker in
             let thread = worker % 3 < 2 ? "secondary" : "main"
             return Helper {
                 Self.work(thread, next, until: deadline) { tally in

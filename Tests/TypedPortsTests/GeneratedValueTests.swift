@@ -8,7 +8,7 @@ import TypedPorts
     @Test(arguments: [1, drawnSeed()])
     func `containers that are filled by turns become what JSON makes of them`(_ seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
-        for _ in 0..<100 {
+        for _ in 0..<30 {
             let seed = random.next()
             // In an array, as JSONEncoder refuses a root that encodes nothing.
             let json = try decoded(

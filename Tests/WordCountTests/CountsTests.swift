@@ -1,10 +1,11 @@
 import Foundation
+import OwnThread
 import TestSupport
 import Testing
 
 @testable import wordcount
 
-@Suite struct CountsTests {
+@Suite(.ownThread) struct CountsTests {
     /// Compares the whole report, sums and all, with that of `wc`.
     private func expectAsWC(
         _ paths: [[UInt8]], chunkSize: Int = 256 * 1024, sourceLocation: SourceLocation = #_sourceLocation

@@ -1,10 +1,11 @@
 import Foundation
+import OwnThread
 import TestSupport
 import Testing
 
 @testable import wordcount
 
-@Suite struct FileTreeTests {
+@Suite(.ownThread) struct FileTreeTests {
     /// A folder with some of everything.
     private func makeFolder() throws -> TemporaryFolder {
         let folder = TemporaryFolder()
@@ -57,8 +58,8 @@ import Testing
     }
 
     /// The trees at paths which are relative to the folder, or absolute with the folder as the root directory.
-    private func trees(at roots: [String], in folder: TemporaryFolder) async throws -> [FileTree] {
-        try await LinuxThread.alone {
+    private func trees(at roots: [String], in folder: TemporaryFolder) throws -> [FileTree] {
+        try LinuxThread.alone {
             try systemCall { chroot(folder.path) }
             try systemCall { chdir("/") }
             return roots.map { FileTree(at: [[UInt8]($0)]) }
@@ -66,7 +67,7 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() == 0, "chroot is for root"))
-    func relativeRootsAndTheRootDirectory() async throws {
+    func relativeRootsAndTheRootDirectory() throws {
         let folder = try makeFolder()
         let list = try run("find . -type f -print0", in: folder.path).output.split(separator: 0)
         let names = list.map { Array($0.dropFirst(2)) }
@@ -74,14 +75,14 @@ import Testing
 
         let prefixes = [".": "./", "./": "./", ".//": ".//", "/": "/", "//": "//", "/.": "/./"]
         let roots = Array(prefixes.keys)
-        let trees = try await trees(at: roots, in: folder)
+        let trees = try trees(at: roots, in: folder)
         for (root, tree) in zip(roots, trees) {
             let expected = names.map { [UInt8](prefixes[root] ?? "") + $0 }
             #expect(sorted(tree.files.map(\.path)).map(text) == sorted(expected).map(text))
             #expect(tree.errors.isEmpty)
         }
 
-        let dashes = try await self.trees(at: ["-d", "top"], in: folder)
+        let dashes = try self.trees(at: ["-d", "top"], in: folder)
         #expect(dashes.map { $0.files.map(\.path) } == [[[UInt8]("-d/x")], [[UInt8]("top")]])
     }
 
@@ -160,9 +161,9 @@ import Testing
         try expectAsFind([folder.path])
     }
 
-    @Test func descriptorsAreClosed() async throws {
+    @Test func descriptorsAreClosed() throws {
         let folder = try makeFolder()
-        let (before, after) = try await LinuxThread.alone {
+        let (before, after) = try LinuxThread.alone {
             let before = try FileManager.default.contentsOfDirectory(atPath: "/proc/thread-self/fd")
             _ = report(at: [[UInt8](folder.path), folder.at("missing"), [UInt8]("/proc/self/mem")])
             _ = try? Counts.ofFile(atPath: [UInt8](folder.path))

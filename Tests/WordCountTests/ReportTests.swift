@@ -1,10 +1,11 @@
 import Foundation
+import OwnThread
 import TestSupport
 import Testing
 
 @testable import wordcount
 
-@Suite struct ReportTests {
+@Suite(.ownThread) struct ReportTests {
     private func expectAsWC(
         _ names: [String], in folder: TemporaryFolder, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {

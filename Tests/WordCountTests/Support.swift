@@ -102,19 +102,23 @@ enum LinuxThread {
         unsafeBitCast(dlsym(nil, name), to: Call.self)(argument)
     }
 
-    /// Runs something in a new thread with directories (working and root) and a table of descriptors of its own.
-    static func alone<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread {
-                let directoriesAndDescriptors: CInt = 0x200 | 0x400
-                let isAlone = call("unshare", directoriesAndDescriptors) == 0
-                continuation.resume(
-                    with: Swift.Result {
-                        if !isAlone { throw POSIXError(.EPERM) }
-                        return try body()
-                    })
+    /// Runs something in a new thread with directories (working and root) and a table of descriptors of its own. The caller
+    /// waits on a thread of its own: what is resumed from the new thread could make threads that share its directories.
+    static func alone<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) throws -> Result {
+        let (result, hasEnded) = (Shared<Swift.Result<Result, any Error>?>(nil), DispatchSemaphore(value: 0))
+        Thread.detachNewThread {
+            let directoriesAndDescriptors: CInt = 0x200 | 0x400
+            let isAlone = call("unshare", directoriesAndDescriptors) == 0
+            let found = Swift.Result {
+                if !isAlone { throw POSIXError(.EPERM) }
+                return try body()
             }
+            result.withLock { $0 = found }
+            hasEnded.signal()
         }
+        hasEnded.wait()
+        guard let found = result.withLock({ $0 }) else { throw POSIXError(.ECANCELED) }
+        return try found.get()
     }
 
     /// Accesses files as somebody without rights, in this thread alone.

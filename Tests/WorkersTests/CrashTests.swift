@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import OwnThread
 import TestSupport
 import Testing
 import WorkersTestHelper
@@ -7,7 +8,7 @@ import WorkersTestHelper
 @testable import Workers
 
 /// Workers that crash with Swift's backtrace, which takes its time.
-@Suite struct CrashTests {
+@Suite(.fewAtATime) struct CrashTests {
     private let folder = TemporaryFolder()
 
     private func withPool(

@@ -1,9 +1,10 @@
+import OwnThread
 import Testing
 
 @testable import Workers
 
 /// How bytes become lines, as values.
-@Suite struct LineCutterTests {
+@Suite(.ownThread) struct LineCutterTests {
     @Test func `lines come when they are complete, and without empty ones`() {
         var cutter = LineCutter()
         #expect(cutter.add("one\ntw".utf8) == ["one"])

@@ -1,8 +1,9 @@
+import OwnThread
 import TestSupport
 import Testing
 
 /// The memory of deadlines that are far away.
-@Suite struct PoolGrowthTests {
+@Suite(.fewAtATime) struct PoolGrowthTests {
     private let folder = TemporaryFolder()
 
     @Test func `a wait with a long timeout leaves no memory behind`() async throws {

@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import TestSupport
 import Testing
 import WorkersTestHelper
@@ -6,7 +7,7 @@ import WorkersTestHelper
 @testable import Workers
 
 /// Workers that end in all ways, while many ask for them.
-@Suite struct PoolLoadTests {
+@Suite(.fewAtATime) struct PoolLoadTests {
     private let folder = TemporaryFolder()
 
     /// The ways of a request, each as often as it is here.

@@ -1,11 +1,12 @@
 import Glibc
+import OwnThread
 import TestSupport
 import Testing
 
 @testable import Workers
 
 /// The time that a pool gives its workers.
-@Suite struct PoolPatienceTests {
+@Suite(.fewAtATime) struct PoolPatienceTests {
     private let folder = TemporaryFolder()
     private var file: String { folder.path + "/lines" }
 

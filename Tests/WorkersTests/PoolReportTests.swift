@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import PortsInspection
 import TestSupport
 import Testing
@@ -8,7 +9,7 @@ import WorkersTestHelper
 @testable import Workers
 
 /// Pools in the answers about a process's ports.
-@Suite struct PoolReportTests {
+@Suite(.fewAtATime) struct PoolReportTests {
     private let folder = TemporaryFolder()
 
     @Test func `other processes see the pool while it runs`() async throws {

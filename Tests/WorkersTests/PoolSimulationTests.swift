@@ -1,10 +1,11 @@
+import OwnThread
 import TestSupport
 import Testing
 
 @testable import Workers
 
 /// Pools of workers that end at any moment, as values: requests come, wait, give up and leave in all orders that seeds give.
-@Suite struct PoolSimulationTests {
+@Suite(.ownThread) struct PoolSimulationTests {
     private struct Pool {
         typealias State = PoolState<Int>
 

@@ -1,3 +1,4 @@
+import OwnThread
 import RunLoopLocks
 import TestSupport
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Workers
 
 /// Which children are restarted, and when.
-@Suite struct SupervisorTests {
+@Suite(.fewAtATime) struct SupervisorTests {
     // MARK: As values
 
     @Test(arguments: [

@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import TestSupport
 import Testing
 import WorkersTestHelper
@@ -6,7 +7,7 @@ import WorkersTestHelper
 @testable import Workers
 
 /// The temporary folders of workers.
-@Suite struct WorkerFolderTests {
+@Suite(.fewAtATime) struct WorkerFolderTests {
     private let folder = TemporaryFolder()
     /// The folder for those of the workers.
     private let temporary = TemporaryFolder()

@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import OwnThread
 import RunLoopLocks
 import TestSupport
 import Testing
@@ -8,7 +9,7 @@ import WorkersTestHelper
 @testable import Workers
 
 /// The standard streams of workers in a log.
-@Suite struct WorkerOutputTests {
+@Suite(.fewAtATime) struct WorkerOutputTests {
     private let folder = TemporaryFolder()
 
     /// Keeps what is logged, as "pid level text".

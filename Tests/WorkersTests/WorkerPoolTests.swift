@@ -1,4 +1,5 @@
 import Glibc
+import OwnThread
 import TestSupport
 import Testing
 import WorkersTestHelper
@@ -6,7 +7,7 @@ import WorkersTestHelper
 @testable import Workers
 
 /// Pools of real processes, whose workers end in any way.
-@Suite struct WorkerPoolTests {
+@Suite(.fewAtATime) struct WorkerPoolTests {
     private let folder = TemporaryFolder()
     private let names: PortNameServer
 

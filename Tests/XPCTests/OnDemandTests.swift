@@ -10,7 +10,7 @@ import XPCTestHelper
 @testable import XPC
 
 /// Services that start when a session begins, as launchd starts them on macOS.
-@Suite struct OnDemandTests {
+@Suite(.fewAtATime) struct OnDemandTests {
     private let names = Names()
 
     /// Calls the closure while an activator has the name of the service.
