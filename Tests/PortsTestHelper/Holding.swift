@@ -134,6 +134,18 @@ func borrow() throws -> Never {
     try runForEver()
 }
 
+/// Claims a port, and offers it on.
+func lendOn() throws -> Never {
+    let inbox = try MachPort()
+    try report(inbox.sendRight)
+    guard let right = try inbox.receive(before: .now + .seconds(30)).receiveRight(ofComponent: 0) else {
+        fail("no right to receive")
+    }
+    let port = try right.claim(before: .now + .seconds(30))
+    try test().send(MachPort.Message(id: 1, [.receiveRight(port)]), before: .now + .seconds(30))
+    try withExtendedLifetime(port) { try runForEver() }
+}
+
 /// Claims a port, and answers its requests, one after the other.
 func answerLent() throws -> Never {
     let inbox = try MachPort()

@@ -390,6 +390,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "borrow":
         try borrow()
 
+    case "lend-on":
+        try lendOn()
+
     case "answer-lent":
         try answerLent()
 

@@ -275,7 +275,8 @@ import ZeroMQ
         let one = MessageSender(pid: 1, uid: geteuid(), gid: getegid())
         func lane() throws -> (LentLane, LaneMemory) {
             let (descriptor, memory) = try #require(LaneMemory.make())
-            return (LentLane(memory: descriptor, peer: .random(), sender: one), memory)
+            let home = PortID(incarnation: .random(), number: 1)
+            return (LentLane(memory: descriptor, peer: .random(), sender: one, home: home), memory)
         }
         var memories: [LaneMemory] = []
         defer { for memory in memories { memory.unmap() } }

@@ -71,7 +71,8 @@ private final class Ends {
     var lent: LentLane {
         get throws {
             let copy = OwnedDescriptor(dup(descriptor.number))
-            return LentLane(memory: copy, peer: receiver.peer, sender: receiver.sender)
+            let home = PortID(incarnation: .random(), number: 1)
+            return LentLane(memory: copy, peer: receiver.peer, sender: receiver.sender, home: home)
         }
     }
 
@@ -659,8 +660,8 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         _ = try port.receive(before: .patience)
         port.receiver.intake.pause()
         for id in 1...100 as ClosedRange<UInt32> { try right.send(MachPort.Message(id: id), before: .patience) }
-        #expect(port.receiver.intake.takeAll(until: .distantPast).map(\.header.id) == [1])
-        #expect(port.receiver.intake.takeAll(until: .patience).map(\.header.id) == Array(2...100))
+        #expect(port.receiver.intake.takeAll(isLent: false, until: .distantPast).map(\.header.id) == [1])
+        #expect(port.receiver.intake.takeAll(isLent: false, until: .patience).map(\.header.id) == Array(2...100))
         withExtendedLifetime(runtimes) {}
     }
 

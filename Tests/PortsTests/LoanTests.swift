@@ -338,6 +338,137 @@ import Testing
         #expect(portError { _ = try descriptor.number } == .descriptorLost)
     }
 
+    // MARK: Borrowers that hand the port over
+
+    /// A process that claims a borrowed port, and gets all that waits there, without taking the port.
+    private final class Claimant {
+        let parts: MachPort
+        private let answers: MachPort.SendRight
+        private(set) var ids: [UInt32] = []
+
+        /// - Parameter right: The right in another runtime than the borrower's.
+        init(_ right: MachPort.ReceiveRight) throws {
+            let runtime = try right.offer.channel.retainedRuntime()
+            parts = try MachPort(queueLimit: 10_000, nameServer: runtime.nameServer)
+            try right.offer.send(MachPort.Message(.claim, replyPort: parts.sendRight), before: .patience)
+            answers = try #require(try parts.receive(before: .patience).replyPort)
+            try answers.send(MachPort.Message(.ready, [MachPort.Message.bytes(of: [77])]), before: .patience)
+            while true {
+                let message = try parts.receive(before: .patience)
+                guard message.step == .message else {
+                    #expect(message.step == .complete)
+                    return
+                }
+                if let waiting = message.waiting { ids.append(waiting.header.id) }
+            }
+        }
+
+        func fail() throws {
+            try answers.send(MachPort.Message(failed: .unavailable(reason: "a test")), before: .patience)
+        }
+    }
+
+    /// A borrowed port at which messages wait that have come with it, and in a lane.
+    private func lendWithQueues() throws -> Lent {
+        let lent = try lend(waiting: 1...100, to: homes.runtime())
+        try send(101...200, by: lent.sender)
+        #expect(try ids(lent.port, 10) == Array(1...10))
+        return lent
+    }
+
+    @Test func `a hand-over that fails loses nothing, and changes no order`() throws {
+        let lent = try lendWithQueues()
+        for _ in 0..<3 {
+            let claimant = try Claimant(try homes.received(lent.port, in: homes.runtime()))
+            #expect(claimant.ids == Array(11...200))
+            try claimant.fail()
+        }
+        #expect(waitUntil { !lent.port.receiver.intake.isPaused })
+        // By a lane behind those that were stopped.
+        try send(201...300, by: lent.sender)
+        #expect(try ids(lent.port, 140) == Array(11...150))
+        try send(301...310, by: lent.sender)
+        #expect(try ids(lent.port, 100) == Array(151...250))
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 60) == Array(251...310))
+        expectNoMore(port)
+    }
+
+    @Test func `what waits comes back from a borrower that ends after a hand-over that has failed`() throws {
+        let lent = try lendWithQueues()
+        let claimant = try Claimant(try homes.received(lent.port, in: homes.runtime()))
+        try claimant.fail()
+        #expect(waitUntil { !lent.port.receiver.intake.isPaused })
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 190) == Array(11...200))
+        expectNoMore(port)
+    }
+
+    @Test func `what waits comes back from a borrower that ends while it hands the port over`() throws {
+        let lent = try lendWithQueues()
+        let claimant = try Claimant(try homes.received(lent.port, in: homes.runtime()))
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 190) == Array(11...200))
+        expectNoMore(port)
+        withExtendedLifetime(claimant) {}
+    }
+
+    @Test func `what waits comes back from a borrower that is killed while it hands the port over`() throws {
+        let desk = try Desk(sandbox)
+        let child = Child("lend-on", in: sandbox)
+        let inbox = try desk.report()
+        let lender = homes.runtime()
+        let port = try MachPort(nameServer: lender.nameServer)
+        let sender = try homes.right(to: port, in: homes.runtime())
+        try send(1...100, by: sender)
+        let loan = try MachPort.Loan(port)
+        try inbox.send(MachPort.Message(id: 1, [.receiveRight(loan.receiveRight)]), before: .patience)
+        let offer = try #require(try desk.port.receive(before: .patience).receiveRight(ofComponent: 0))
+        try send(101...200, by: sender)
+        let claimant = try Claimant(offer)
+        #expect(claimant.ids == Array(1...200))
+        child.kill()
+        let back = try loan.takeBack(before: .patience)
+        #expect(try ids(back, 200) == Array(1...200))
+        expectNoMore(back)
+    }
+
+    @Test func `a borrower that has passed the port on has nothing of it`() throws {
+        let lent = try lendWithQueues()
+        let moved = try homes.received(lent.port, in: homes.runtime()).claim(before: .patience)
+        try send(201...210, by: lent.sender)
+        #expect(try ids(moved, 195) == Array(11...205))
+        moved.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 5) == Array(206...210))
+        expectNoMore(port)
+    }
+
+    @Test func `descriptors outlast a hand-over that fails`() throws {
+        let lent = try lend(to: homes.runtime())
+        let pipe = SentPipe()
+        try lent.sender.send(MachPort.Message(id: 1, [.descriptor(pipe.descriptor)]), before: .patience)
+        let claimant = try Claimant(try homes.received(lent.port, in: homes.runtime()))
+        #expect(claimant.ids == [1])
+        try claimant.fail()
+        let message = try lent.port.receive(before: .patience)
+        #expect(try #require(message.descriptor(ofComponent: 0)).number >= 0)
+    }
+
+    @Test func `large messages outlast a hand-over that fails`() throws {
+        let lent = try lend(to: homes.runtime())
+        try lent.sender.send(MachPort.Message(id: 1, bytes: [UInt8](repeating: 7, count: 20 << 20)), before: .patience)
+        try lent.sender.send(MachPort.Message(id: 2), before: .patience)
+        let claimant = try Claimant(try homes.received(lent.port, in: homes.runtime()))
+        #expect(claimant.ids == [1, 2])
+        try claimant.fail()
+        #expect(try lent.port.receive(before: .patience).withBytes { $0.byteCount } == 20 << 20)
+        #expect(try ids(lent.port, 1) == [2])
+    }
+
     // MARK: Hostile borrowers
 
     /// Claims a port as no borrower of this library does.
@@ -354,11 +485,12 @@ import Testing
         let (desk, answers) = (try #require(begin.port(ofComponent: 2)), try #require(begin.replyPort))
         let taken = try TakenCount(try #require(begin.descriptor(ofComponent: 3)))
 
+        let home = PortID(incarnation: borrower.channels.incarnation, number: 77)
         let one = MessageSender(pid: 1, uid: geteuid(), gid: getegid())
         var pipe: [Int32] = [-1, -1]
         #expect(Glibc.pipe(&pipe) == 0)
         for descriptor in [open("/", O_RDONLY), open("/dev/full", O_RDWR), pipe[0], pipe[1]] {
-            let lane = MachPort.Message(lane: MessageDescriptor(owning: descriptor), of: .random(), one)
+            let lane = MachPort.Message(lane: MessageDescriptor(owning: descriptor), of: .random(), one, at: home)
             try desk.send(lane, before: .patience)
         }
         // A lane whose words are no lane's.
@@ -366,11 +498,10 @@ import Testing
         memory.head.pointee.store(.max, ordering: .relaxed)
         memory.tail.pointee.store(.max, ordering: .relaxed)
         let copy = try MessageDescriptor(duplicating: descriptor.number)
-        try desk.send(MachPort.Message(lane: copy, of: .random(), one), before: .patience)
+        try desk.send(MachPort.Message(lane: copy, of: .random(), one, at: home), before: .patience)
         try desk.send(MachPort.Message(.lane), before: .patience)
         try desk.send(MachPort.Message(id: 99), before: .patience)
 
-        let home = PortID(incarnation: borrower.channels.incarnation, number: 77)
         try answers.send(MachPort.Message(.ready, [MachPort.Message.bytes(of: [home.number])]), before: .patience)
         for _ in 0..<5 { #expect(try parts.receive(before: .patience).step == .message) }
         #expect(try parts.receive(before: .patience).step == .complete)

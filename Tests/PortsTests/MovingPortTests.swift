@@ -109,7 +109,7 @@ import Testing
         var components: [MachPort.Message.Component] { [] }
         func begin(in directory: RegistryDirectory) {}
         func stayed(in directory: RegistryDirectory) {}
-        func lend(_ messages: [LocalMessage], _ names: [RegisteredName]) {
+        func lend(_ messages: [LocalMessage], _ names: [RegisteredName], at home: PortID) {
             _ = isClaimed.wait(until: .now + .milliseconds(300))
         }
         func takeIfWanted() {}
@@ -353,6 +353,30 @@ import Testing
         #expect(try await isDone)
         try await serving.value
         withExtendedLifetime(successor) {}
+    }
+
+    /// The next owner takes the port, and is gone when the owner hears of it.
+    @Test func `a port that was taken has gone, though its taker ends`() async throws {
+        let (first, second) = (runtime(), runtime())
+        let server = try LocalMessagePort(name: "store", nameServer: first.nameServer)
+        let inbox = try MachPort(nameServer: second.nameServer)
+        try second.nameServer.register(inbox, name: "successor")
+        let way = try await first.nameServer.port(forName: "successor")
+        async let isDone = server.handOver(to: way, before: .patience)
+        let right = try #require(try await inbox.receive(before: .patience).receiveRight(ofComponent: 0))
+        let parts = try MachPort(nameServer: second.nameServer)
+        try await right.offer.send(MachPort.Message(.claim, replyPort: parts.sendRight), before: .patience)
+        let answers = try #require(try await parts.receive(before: .patience).replyPort)
+        let home = PortID(incarnation: second.channels.incarnation, number: 77)
+        try await answers.send(MachPort.Message(.ready, [MachPort.Message.bytes(of: [home.number])]), before: .patience)
+        #expect(try await parts.receive(before: .patience).step == .complete)
+        let directory = try server.port.receiver.exposure.directoryOfSocket()
+        #expect(directory.commitMove(of: server.port.id, to: home))
+        inbox.invalidate()
+        #expect(await waitUntil { !way.isValid })
+        try await answers.send(MachPort.Message(.taken), before: .patience)
+        #expect(try await isDone)
+        #expect(server.hasMoved)
     }
 
     @Test func `inside a runtime the port itself is handed over`() throws {

@@ -90,7 +90,7 @@ struct DescriptorIntake: ~Copyable {
 
     @inline(never)
     private mutating func findAny(for frame: borrowing ZeroMQFrame) {
-        guard let token = Wire.descriptorToken(of: frame) else { return }
+        guard let token = Wire.descriptorToken(of: frame), found[token] == nil else { return }
         found[token] = ways[token.socket].map { find(token, on: $0) }
     }
 
@@ -131,6 +131,9 @@ struct DescriptorIntake: ~Copyable {
     private static func leaveReserve(_ descriptors: [Int32]) -> Bool {
         descriptors.allSatisfy { Int($0) < Int(clamping: Descriptor.limit) - DescriptorReserve.size }
     }
+
+    /// The descriptors that ``find(for:)`` has found. They stay for those who take the frame.
+    func look(_ token: Wire.DescriptorToken) -> PassedDescriptors? { found[token] }
 
     /// Hands out what ``find(for:)`` has found.
     mutating func take(_ token: Wire.DescriptorToken) -> PassedDescriptors? { found.removeValue(forKey: token) }

@@ -6,6 +6,7 @@ struct LaneIntake: ~Copyable {
     /// The lanes that takers look at. The first one has its turn.
     private var open: Deque<LaneReceiver> = []
     private var leftInTurn = Self.turn
+    private var lastOrder: UInt64 = 0
     /// Whether a message waits because it got no memory.
     private(set) var lacksMemory = false
     /// Readable when a lane was rung; nil before the first lane.
@@ -18,6 +19,8 @@ struct LaneIntake: ~Copyable {
 
     var isEmpty: Bool { lanes.isEmpty }
     var all: [LaneReceiver] { lanes.compactMap(\.self) }
+    /// A peer's lanes in the order in which it has sent by them.
+    var inOrder: [LaneReceiver] { all.sorted { $0.order < $1.order } }
 
     /// The set of the lanes' bells; nil when no descriptor is left.
     mutating func makeBells() -> BellSet? {
@@ -29,6 +32,8 @@ struct LaneIntake: ~Copyable {
     mutating func add(_ lane: LaneReceiver) -> Bool {
         let place = lanes.firstIndex { $0 == nil } ?? lanes.count
         guard makeBells()?.add(lane.bell, place) == true else { return false }
+        lastOrder += 1
+        (lane.order, lane.former) = (lastOrder, self.lane(of: lane.peer))
         if place == lanes.count { lanes.append(lane) } else { lanes[place] = lane }
         return true
     }
@@ -45,6 +50,10 @@ struct LaneIntake: ~Copyable {
             lanes[place] = nil
         }
         open.removeAll(where: \.isEnded)
+        for case let lane? in lanes where lane.former?.isEnded == true {
+            lane.former = nil
+            openLane(lane)
+        }
     }
 
     /// Opens the lanes that were rung.
@@ -56,6 +65,7 @@ struct LaneIntake: ~Copyable {
     }
 
     private mutating func openLane(_ lane: LaneReceiver) {
+        if lane.former != nil { return }
         if lane.isOpen { return lane.open() }
         lane.open()
         if lane.isOpen { open.append(lane) }
@@ -121,7 +131,9 @@ struct LaneIntake: ~Copyable {
     }
 
     /// The lane of a peer; the newest one, should an older one not be empty yet.
-    func lane(of peer: Incarnation) -> LaneReceiver? { lanes.last { $0?.peer == peer } ?? nil }
+    func lane(of peer: Incarnation) -> LaneReceiver? {
+        lanes.lazy.compactMap(\.self).filter { $0.peer == peer }.max { $0.order < $1.order }
+    }
 
     /// A peer has handed over the memory of a message; nil when it was lost on its way.
     mutating func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {

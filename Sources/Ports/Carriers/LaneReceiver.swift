@@ -35,6 +35,10 @@ final class LaneReceiver: @unchecked Sendable {
     private var memories: [UInt64: OwnedDescriptor?] = [:]
     /// A sender of this library hands over fewer.
     private static let mostMemories = 16
+    /// The lane's number among those of its port.
+    @exclusivity(unchecked) var order: UInt64 = 0
+    /// The peer's lane before this one, as long as that has messages. They come first.
+    @exclusivity(unchecked) var former: LaneReceiver?
     /// Whether somebody looks each second whether the lane is stuck.
     @exclusivity(unchecked) var isLookedAfter = false
     /// Whether the first record's memory has not come yet.
@@ -42,7 +46,7 @@ final class LaneReceiver: @unchecked Sendable {
     /// Whether memory of records before the known head does not come any more.
     @exclusivity(unchecked) private var isMemoryLost = false
     /// Whether the sender cannot send any more, and what it has sent before is still to be taken.
-    @exclusivity(unchecked) private var isStopped = false
+    @exclusivity(unchecked) private(set) var isStopped = false
     /// Whether the receiver looks at the ring no more.
     @exclusivity(unchecked) private(set) var isEnded = false
 
@@ -88,9 +92,8 @@ final class LaneReceiver: @unchecked Sendable {
         while !isEnded {
             switch look() {
             case .record(let record):
-                tail = record.end == memory.size ? 0 : record.end
-                taken &+= 1
-                if record.kind == LaneMemory.Kind.message, let frame = Self.copy(record) { return frame }
+                skip(record)
+                if record.kind == LaneMemory.Kind.message, let frame = copy(record) { return frame }
                 log.warning(
                     about: .process(sender.pid), once: "large left",
                     "a large message of \(ProcessIdentity(pid: sender.pid)) is lost with the process that had its memory"
@@ -102,6 +105,48 @@ final class LaneReceiver: @unchecked Sendable {
             }
         }
         return nil
+    }
+
+    /// The place of a reader that takes nothing.
+    struct Place {
+        fileprivate var tail: Int
+        fileprivate var taken: UInt32
+    }
+
+    /// The place of the first record.
+    var place: Place { Place(tail: tail, taken: taken) }
+
+    enum Copy: ~Copyable {
+        case frame(ZeroMQFrame)
+        case nothing
+        /// The memory of the next message has not come yet, or there is none for its copy.
+        case missing
+    }
+
+    /// Copies the message at a place of a lane that was stopped, and leaves it to those who take. Memory that was lost is left
+    /// out.
+    func copyNext(_ place: inout Place) -> Copy {
+        let first = self.place
+        defer { (tail, taken, isBlocked) = (first.tail, first.taken, false) }
+        (tail, taken) = (place.tail, place.taken)
+        while !isEnded, case .record(let record) = look() {
+            guard let frame = copy(record) else { return .missing }
+            skip(record)
+            place = self.place
+            if frame.count > 0 { return .frame(frame) }
+        }
+        return isBlocked ? .missing : .nothing
+    }
+
+    private func skip(_ record: Record) {
+        tail = record.end == memory.size ? 0 : record.end
+        taken &+= 1
+    }
+
+    /// Takes what waits in a lane that was stopped, of which there are copies.
+    func takeRest() {
+        tail = knownHead
+        memory.tail.pointee.store(UInt64(taken) << 32 | UInt64(tail / 8), ordering: .releasing)
     }
 
     /// Says that the lane ends, because its sender has written what no sender of this library writes.
@@ -213,28 +258,29 @@ final class LaneReceiver: @unchecked Sendable {
     /// Copies a record, and takes it; nil when no memory is left. The frame is empty when the memory of a large message was
     /// lost.
     func takeFrame(_ record: Record) -> ZeroMQFrame? {
-        guard record.kind == LaneMemory.Kind.large else {
-            guard let frame = Self.copy(record) else { return nil }
-            take(record, size: record.bytes.count)
-            return frame
-        }
-        // Read again, because the sender may have changed it.
-        guard let (number, size) = Large.read(record.bytes, limit: messageLimit), let memory = memories[number] ?? nil
-        else {
-            take(record, size: 0)
-            return ZeroMQFrame()
-        }
-        guard var frame = try? ZeroMQFrame(count: size) else { return nil }
-        if !Large.read(memory, into: &frame) { frame = ZeroMQFrame() }
-        memories[number] = nil
-        take(record, size: size)
+        guard let frame = copy(record) else { return nil }
+        if let (number, _) = announced(by: record) { memories[number] = nil }
+        take(record, size: frame.count)
         return frame
     }
 
-    private static func copy(_ record: Record) -> ZeroMQFrame? {
-        guard var frame = try? ZeroMQFrame(count: record.bytes.count) else { return nil }
-        frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
-        return frame
+    /// Copies a record; nil when no memory is left. The frame is empty when the memory of a large message was lost.
+    private func copy(_ record: Record) -> ZeroMQFrame? {
+        guard record.kind == LaneMemory.Kind.large else {
+            guard var frame = try? ZeroMQFrame(count: record.bytes.count) else { return nil }
+            frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
+            return frame
+        }
+        guard let (number, size) = announced(by: record), let memory = memories[number] ?? nil else {
+            return ZeroMQFrame()
+        }
+        guard var frame = try? ZeroMQFrame(count: size) else { return nil }
+        return Large.read(memory, into: &frame) ? frame : ZeroMQFrame()
+    }
+
+    /// Reads again what a record announces, because the sender may have changed it; nil for a message in the ring.
+    private func announced(by record: Record) -> (number: UInt64, size: Int)? {
+        record.kind == LaneMemory.Kind.large ? Large.read(record.bytes, limit: messageLimit) : nil
     }
 
     /// Takes nothing until ``open()``.
@@ -244,8 +290,7 @@ final class LaneReceiver: @unchecked Sendable {
     /// - Parameter size: The size of the message.
     @inline(__always)
     func take(_ record: Record, size: Int) {
-        tail = record.end == memory.size ? 0 : record.end
-        taken &+= 1
+        skip(record)
         takenBytes &+= UInt64(size)
         emptyLooks = 0
         memory.takenBytes.pointee.store(takenBytes, ordering: .relaxed)

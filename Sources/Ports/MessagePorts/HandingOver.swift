@@ -25,7 +25,10 @@ extension LocalMessagePort {
     ) throws(PortError) -> Bool {
         let departure = Departure(of: self, to: right)
         try right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
-        try departure.check(departure.end.wait(until: MonotonicInstant(deadline)))
+        let end = departure.end.wait(until: MonotonicInstant(deadline))
+        // The claim of a process that has ended since may have succeeded.
+        _ = departure.giveUp()?.wait(until: .distantFuture)
+        try departure.check(end)
         return ledger.areDone.wait(until: MonotonicInstant(deadline)) != nil
     }
 
@@ -39,9 +42,11 @@ extension LocalMessagePort {
         try await right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
         do {
             let end = try await departure.end.value(before: MonotonicInstant(deadline), on: housekeeping)
+            await departure.giveUpAsync()
             try departure.check(end)
         } catch {
-            departure.giveUp()
+            await departure.giveUpAsync()
+            // A task that is cancelled when the port has gone already waits for the replies no more.
             throw error
         }
         return try await ledger.areDone.value(before: MonotonicInstant(deadline), on: housekeeping) != nil
@@ -101,7 +106,6 @@ private struct Departure {
 
     func check(_ end: End?) throws(PortError) {
         guard server.hasMoved else {
-            giveUp()
             switch end {
             case nil: throw .receiveTimedOut(port: right.identity)
             case .claimantEnded?: throw .becameInvalid(port: right.identity)
@@ -112,5 +116,11 @@ private struct Departure {
     }
 
     /// Offers the port no more.
-    func giveUp() { if !server.hasMoved { PortOffer.withdraw(server.port) } }
+    /// - Returns: The end of the move that is under way.
+    func giveUp() -> Promise<Void>? { server.hasMoved ? nil : PortOffer.withdrawUnlessClaimed(server.port) }
+
+    nonisolated(nonsending) func giveUpAsync() async {
+        guard let moveEnds = giveUp() else { return }
+        await withCheckedContinuation { continuation in moveEnds.whenSet { continuation.resume() } }
+    }
 }

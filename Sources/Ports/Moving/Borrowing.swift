@@ -16,12 +16,12 @@ final class PortBorrowing: PortLender {
     private static let patience = Duration.seconds(2)
 
     func keep(
-        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: MessageSender,
+        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: MessageSender, at home: PortID,
         then: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
         do throws(PortError) {
             let copy = try MessageDescriptor(duplicating: memory.number)
-            let message = MachPort.Message(lane: copy, of: peer, sender)
+            let message = MachPort.Message(lane: copy, of: peer, sender, at: home)
             try desk.post(message, before: .now + Self.patience) { error in
                 then(error == nil || !self.isThere)
             }
@@ -51,17 +51,20 @@ extension MachPort.Message {
         return PortBorrowing(standby, desk)
     }
 
-    init(lane memory: MessageDescriptor, of peer: Incarnation, _ sender: MessageSender) {
-        self.init(.lane, [Self.bytes(of: sender.numbers), .bytes(Array("\(peer)".utf8)), .descriptor(memory)])
+    init(lane memory: MessageDescriptor, of peer: Incarnation, _ sender: MessageSender, at home: PortID) {
+        let names = ["\(peer)", home.file].map { Component.bytes(Array($0.utf8)) }
+        self.init(.lane, [Self.bytes(of: sender.numbers)] + names + [.descriptor(memory)])
     }
 
     /// The lane that a borrower has made; nil when this is none, or its memory has not come.
     var lane: LentLane? {
         let facts = numbers
         guard step == .lane, facts.count == 2, let peer = text(ofComponent: 1).flatMap({ Incarnation($0) }),
-            let memory = descriptor(ofComponent: 2), let number = try? memory.take()
+            let home = text(ofComponent: 2).flatMap({ PortID(file: $0) }),
+            let memory = descriptor(ofComponent: 3), let number = try? memory.take()
         else { return nil }
-        return LentLane(memory: OwnedDescriptor(number), peer: peer, sender: MessageSender(facts[0], facts[1]))
+        return LentLane(
+            memory: OwnedDescriptor(number), peer: peer, sender: MessageSender(facts[0], facts[1]), home: home)
     }
 }
 
@@ -70,6 +73,8 @@ struct LentLane {
     let memory: OwnedDescriptor
     let peer: Incarnation
     let sender: MessageSender
+    /// The port at the borrower that has made the lane.
+    let home: PortID
 
     /// The lane, when its receiver is gone. Nothing more is sent by it.
     func left(_ messageLimit: Int, queueLimit: Int) -> LaneReceiver? {

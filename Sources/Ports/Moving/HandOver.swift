@@ -10,7 +10,7 @@ protocol PortLoan: AnyObject, Sendable {
     /// The port has not moved.
     func stayed(in directory: RegistryDirectory)
     /// The port is the borrower's.
-    func lend(_ messages: [LocalMessage], _ names: [RegisteredName])
+    func lend(_ messages: [LocalMessage], _ names: [RegisteredName], at home: PortID)
     /// The port is not being handed over.
     func takeIfWanted()
     /// The port is here for good.
@@ -22,6 +22,9 @@ protocol PortLoan: AnyObject, Sendable {
 /// All senders are told to wait, and report when the port has everything that they have sent. Then the port's messages go to
 /// the next owner, which takes the port in the registry. Only then does the port end here. Until then, any error lets it go
 /// on here, with the messages in their order.
+///
+/// A port that this process has borrowed itself leaves in its lanes what is there, and counts nothing as taken, so that its
+/// lender gets all back should this process end in the meantime.
 struct HandOver: ~Copyable {
     private let port: MachPort
     private let claimant: MachPort.SendRight
@@ -62,9 +65,15 @@ struct HandOver: ~Copyable {
 
     /// The claimant's next answer.
     private func next(_ answers: MachPort, _ step: MovingStep) throws(PortError) -> MachPort.Message {
-        let message = Message(try answers.receiver.receive(before: deadline))
-        if message.step == step { return message }
-        throw .unavailable(reason: message.text(ofComponent: 0) ?? "the process that claims it has refused it")
+        while true {
+            do throws(PortError) {
+                let message = Message(try answers.receiver.receive(before: min(deadline, .now + .milliseconds(50))))
+                if message.step == step { return message }
+                throw .unavailable(reason: message.text(ofComponent: 0) ?? "the process that claims it has refused it")
+            } catch .receiveTimedOut where !deadline.hasPassed {
+                guard port.isValid else { throw .isInvalid(port: port.identity) }
+            }
+        }
     }
 
     /// The lender of the port. An owner that has borrowed the port passes its lender on.
@@ -76,6 +85,9 @@ struct HandOver: ~Copyable {
     private typealias Message = MachPort.Message
 
     private func move(to home: PortID, _ answers: MachPort) throws(PortError) {
+        // The end of a port that is invalidated meanwhile has to wait: it would refuse what has been handed over.
+        try receiver.intake.beginTurn()
+        defer { receiver.intake.endTurn() }
         let (channel, id) = (receiver.channel, receiver.channel.publicID)
         let directory = try receiver.exposure.directoryOfSocket()
         try loan?.begin(in: directory)
@@ -88,25 +100,36 @@ struct HandOver: ~Copyable {
         receiver.intake.pause()
         channel.waitForOwnMove()
         receiver.exposure.hide()
-        var messages: [LocalMessage] = []
+        var waiting = Waiting(isLent: receiver.arrival?.lender != nil)
         do throws(PortError) {
-            try gather(&messages)
-            try hand(over: messages)
+            try gather(&waiting)
+            try hand(over: waiting.all)
             _ = try next(answers, .taken)
         } catch {
             if directory.endMove(of: id, at: receiver.id, to: home) {
                 loan?.stayed(in: directory)
-                stay(messages)
+                stay(waiting.taken)
                 throw error
             }
         }
-        leave(to: home, in: directory.path, messages)
+        leave(to: home, in: directory.path, waiting.all)
+    }
+
+    /// The messages that wait at the port.
+    private struct Waiting {
+        /// Whether this process has borrowed the port.
+        let isLent: Bool
+        var taken: [LocalMessage] = []
+        /// Copies of messages that are in lanes still.
+        var copies: [LocalMessage] = []
+
+        var all: [LocalMessage] { taken + copies }
     }
 
     // MARK: Gathering
 
     /// Takes what waits, and all that the senders have sent before they wait.
-    private func gather(_ messages: inout [LocalMessage]) throws(PortError) {
+    private func gather(_ waiting: inout Waiting) throws(PortError) {
         // A sender that has connected before the socket was hidden has watched the port before.
         let isRead = Promise<Void>()
         let control = port.runtime.control
@@ -117,13 +140,13 @@ struct HandOver: ~Copyable {
         finishing.begin(number, nil)
         if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
         while true {
-            try take(&messages)
+            try take(&waiting)
             // A sender that has come since makes another promise.
             guard let areDone = finishing.areDone(number) else { throw .isInvalid(port: port.identity) }
             if areDone.wait(until: .now + .milliseconds(2)) != nil, finishing.areDone(number)?.value != nil { break }
             if deadline.hasPassed { throw .unavailable(reason: "some of its senders do not answer") }
         }
-        try awaitSilentSenders(&messages)
+        try awaitSilentSenders(&waiting)
         receiver.intake.stopLanes()
         // A sender hands over the memory of a large message before it announces the message.
         let limit = min(deadline, .now + Self.patience)
@@ -131,18 +154,24 @@ struct HandOver: ~Copyable {
         let end = max(deadline, .now + Self.patience)
         repeat {
             if limit.hasPassed { receiver.intake.loseMemories() }
-            messages += receiver.intake.takeAll(until: end)
-            if !receiver.intake.hasUntakenInLanes { return }
+            waiting.taken += receiver.intake.takeAll(isLent: waiting.isLent, until: end)
+            if waiting.isLent {
+                if let copies = receiver.intake.copyLanes() { return waiting.copies = copies }
+            } else if !receiver.intake.hasUntakenInLanes {
+                return
+            }
             usleep(500)
         } while !end.hasPassed
         throw .unavailable(reason: "there is no memory for its messages")
     }
 
     /// Takes what waits, for a short time: a hostile sender may send without end.
-    private func take(_ messages: inout [LocalMessage]) throws(PortError) {
-        let more = receiver.intake.takeAll(until: min(deadline, .now + .milliseconds(100)))
-        messages += more
-        if !more.isEmpty { try MovedMessages.check(messages) }
+    private func take(_ waiting: inout Waiting) throws(PortError) {
+        let end = min(deadline, .now + .milliseconds(100))
+        let more = receiver.intake.takeAll(isLent: waiting.isLent, until: end)
+        waiting.taken += more
+        if !more.isEmpty { try MovedMessages.check(waiting.taken) }
+        guard port.isValid else { throw .isInvalid(port: port.identity) }
     }
 
     /// The time of a process that does not answer, and that has no lane, and of memory that was announced.
@@ -150,7 +179,7 @@ struct HandOver: ~Copyable {
 
     /// A lane is ended for both sides at once, whether or not its sender answers. A process that does not answer, and has no
     /// lane, may send by ZeroMQ.
-    private func awaitSilentSenders(_ messages: inout [LocalMessage]) throws(PortError) {
+    private func awaitSilentSenders(_ waiting: inout Waiting) throws(PortError) {
         let limit = min(deadline, .now + Self.patience)
         while true {
             let silent = finishing.givenUp(number).subtracting(receiver.lanePeers)
@@ -164,7 +193,7 @@ struct HandOver: ~Copyable {
                 throw .unavailable(reason: "\(one.owner), which sends to it, does not answer")
             }
             usleep(2000)
-            try take(&messages)
+            try take(&waiting)
         }
     }
 
@@ -187,11 +216,9 @@ struct HandOver: ~Copyable {
     /// The port goes on here.
     private func stay(_ messages: [LocalMessage]) {
         finishing.remove(number)
-        guard port.isValid else {
-            for message in messages { ReceivedMessage.local(message).refuse() }
-            return
-        }
         receiver.intake.takeAgain(with: messages)
+        // Its end, which waits for this turn, leaves the messages to its lender, or refuses them.
+        guard port.isValid else { return }
         receiver.exposure.show()
         receiver.channel.stayHere()
         for sender in port.runtime.control.watchers(of: number) { sender.send(.stayed(number)) }
@@ -200,7 +227,8 @@ struct HandOver: ~Copyable {
     /// The port is the claimant's.
     private func leave(to home: PortID, in directory: String, _ messages: [LocalMessage]) {
         // Before the channel tells the end of the claimant.
-        loan?.lend(messages, receiver.exposure.registeredNames)
+        loan?.lend(messages, receiver.exposure.registeredNames, at: home)
+        receiver.intake.forgetLent()
         port.runtime.channels.move(receiver.channel, to: home, in: directory)
         receiver.leave()
         finishing.remove(number)

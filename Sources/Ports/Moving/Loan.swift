@@ -33,6 +33,8 @@ extension MachPort {
             /// The messages that waited when the port was lent.
             var messages: [LocalMessage]
             let names: [RegisteredName]
+            /// The port at the borrower.
+            let home: PortID
             /// The number of further messages, which the borrower has taken, and which were released.
             var released = 0
 
@@ -183,8 +185,8 @@ extension MachPort {
         }
 
         /// The port is the borrower's.
-        func lend(_ messages: [LocalMessage], _ names: [RegisteredName]) {
-            state.withLock { $0.phase = .lent(Lent(messages: messages, names: names)) }
+        func lend(_ messages: [LocalMessage], _ names: [RegisteredName], at home: PortID) {
+            state.withLock { $0.phase = .lent(Lent(messages: messages, names: names, home: home)) }
             if !messages.isEmpty { forgetTaken() }
         }
 
@@ -241,21 +243,25 @@ extension MachPort {
         fileprivate func comesBack() -> Bool {
             // The borrower's last lanes come first.
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
-            let (phase, lanes) = state.withLock { state in
+            let (phase, allLanes) = state.withLock { state in
                 let lanes = exchange(&state.lanes, with: LentLanes()).all
                 guard case .lent = state.phase else { return (state.phase, lanes) }
                 return (exchange(&state.phase, with: .over), lanes)
             }
             let receiver = standby.receiver
-            guard case .lent(var lent) = phase, let directory = try? receiver.exposure.directoryOfSocket(),
-                directory.takeBack(port.id, at: receiver.id)
-            else {
+            let directory = try? receiver.exposure.directoryOfSocket()
+            // Read first, because it is about to be this process.
+            let lastHome = try? directory?.home(of: port.id)
+            guard case .lent(var lent) = phase, directory?.takeBack(port.id, at: receiver.id) == true else {
                 // The port may be on its way back already, or here.
                 if case .over = phase { return false }
                 outcome.set(.failure(.isInvalid(port: standby.identity)))
                 return false
             }
-            _ = lent.release(taken.value)
+            // A borrower that has passed the port on has passed on all that waited there.
+            let home = lastHome ?? lent.home
+            _ = lent.release(home == lent.home ? taken.value : .max)
+            let lanes = allLanes.filter { $0.home == home }
             for held in lent.names { take(held) }
             port.runtime.channels.moveHere(receiver.channel)
             let messages = lent.messages

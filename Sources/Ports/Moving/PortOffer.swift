@@ -6,8 +6,8 @@ import RunLoops
 final class PortOffer: Sendable {
     private let port: MachPort
     private let claims: MachPort
-    /// Whether the port is being handed over.
-    private let isBusy = Lock(false)
+    /// Set at the end of the hand-over that is under way; nil without one.
+    private let handOver = Lock<Promise<Void>?>(nil)
 
     private struct Lending {
         weak var loan: (any PortLoan)?
@@ -64,7 +64,7 @@ final class PortOffer: Sendable {
     /// - Returns: False while it is being handed over.
     static func takeUnclaimed(_ port: MachPort) -> Bool {
         guard let offer = port.receiver.offer.withLock({ $0 }) as? PortOffer else { return true }
-        guard offer.begin() else { return false }
+        guard offer.take() else { return false }
         withdraw(port)
         return true
     }
@@ -76,7 +76,7 @@ final class PortOffer: Sendable {
         let offers = try right.channel.retainedRuntime().offers
         let offer = offers.entries.withLock { $0[right.id]?.object }
         guard let offer, offer.port.isValid else { throw .isInvalid(port: right.identity) }
-        guard offer.begin() else { throw offer.busyError }
+        guard offer.take() else { throw offer.busyError }
         guard withdraw(offer.port) else { throw .isInvalid(port: right.identity) }
         offer.loan?.stays()
         return offer.port
@@ -87,8 +87,30 @@ final class PortOffer: Sendable {
     @discardableResult
     static func withdraw(_ port: MachPort) -> Bool { port.receiver.offer.withLock { $0.take() } != nil }
 
+    /// Lets nobody claim the port any more.
+    /// - Returns: The end of the hand-over that is under way, which goes on; nil without one.
+    static func withdrawUnlessClaimed(_ port: MachPort) -> Promise<Void>? {
+        (port.receiver.offer.withLock { $0.take() } as? PortOffer)?.handOver.withLock { $0 }
+    }
+
     /// - Returns: False when the port is being handed over.
-    private func begin() -> Bool { !isBusy.withLock { exchange(&$0, with: true) } }
+    private func begin() -> Bool {
+        handOver.withLock { handOver in
+            guard handOver == nil else { return false }
+            handOver = Promise()
+            return true
+        }
+    }
+
+    /// Refuses all claims.
+    /// - Returns: False when the port is being handed over.
+    private func take() -> Bool {
+        guard begin() else { return false }
+        handOver.withLock { $0 }?.set(())
+        return true
+    }
+
+    private func end() { handOver.withLock { $0.take() }?.set(()) }
 
     private var busyError: PortError {
         .unavailable(reason: "\(port.identity) is being handed over to another process")
@@ -103,12 +125,12 @@ final class PortOffer: Sendable {
             let thread = try RunLoopThread(name: "port moves") { [self] _ in
                 let loan = loan
                 HandOver(port, to: claimant, loan).run()
-                isBusy.withLock { $0 = false }
+                end()
                 loan?.takeIfWanted()
             }
             thread.stop()
         } catch {
-            isBusy.withLock { $0 = false }
+            end()
             refuse(claimant, PortError(error))
         }
     }

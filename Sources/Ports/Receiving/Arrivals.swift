@@ -124,6 +124,24 @@ struct Arrivals: ~Copyable {
         return zeroMQ.holdsOther ? .nothing : nextAfterCheck(&reports)
     }
 
+    /// Takes the next message that the lender of the port would not get from its lanes. The messages that have come with
+    /// the port are first, and count as taken after ``forgetLent()`` only.
+    mutating func nextBesideLanes() -> Next {
+        if batch.isEmpty { batch = queue.takeAll() }
+        if let message = batch.popFirst() {
+            _ = queue.noteTaken()
+            return .local(message)
+        }
+        if let frame = zeroMQ.next(true) { return .frame(frame, sender: nil) }
+        return .nothing
+    }
+
+    /// The port has another owner, which has all messages.
+    mutating func forgetLent() {
+        borrowed.take()?.takeAll()
+        for lane in lanes.leave() { lane.takeRest() }
+    }
+
     /// Puts messages in front of all others, when nothing else waits that was taken off the list.
     mutating func putBack(_ messages: [LocalMessage]) {
         queue.readmit(messages.count)

@@ -251,8 +251,11 @@ final class Intake: Sendable {
     }
 
     /// The received frame, unless it is malformed.
-    func checked(_ frame: consuming ZeroMQFrame, _ sender: MessageSender?) -> ReceivedFrame? {
-        let passed = takeDescriptors(of: frame)
+    /// - Parameter isCopy: Whether the frame will be taken again, with its descriptors.
+    func checked(
+        _ frame: consuming ZeroMQFrame, _ sender: MessageSender?, isCopy: Bool = false
+    ) -> ReceivedFrame? {
+        let passed = takeDescriptors(of: frame, isCopy: isCopy)
         let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed, at: channel)
         guard let error = frame.malformed else { return frame }
         noteMalformed(error, in: frame)
@@ -289,11 +292,13 @@ final class Intake: Sendable {
     func loseMemories() { state.withLock { $0.arrivals.lanes.loseMemories() } }
 
     /// Takes what waits at a port that moves, and answers drain probes.
-    /// - Parameter deadline: The end also while more waits, because peers may send without end.
-    func takeAll(until deadline: MonotonicInstant) -> [LocalMessage] {
+    /// - Parameters:
+    ///   - isLent: Whether to leave what the lender of the port would get back.
+    ///   - deadline: The end also while more waits, because peers may send without end.
+    func takeAll(isLent: Bool, until deadline: MonotonicInstant) -> [LocalMessage] {
         var messages: [LocalMessage] = []
         repeat {
-            switch takeAny() {
+            switch takeAny(isLent) {
             case .nothing: return messages
             case .local(let message, _, _, _, _): messages.append(message)
             case .frame(let frame, let sender, _, _, _):
@@ -305,10 +310,34 @@ final class Intake: Sendable {
         return messages
     }
 
-    private func takeAny() -> Taken {
+    /// Copies what waits in lanes that were stopped, and leaves it there.
+    /// - Returns: Nil when the memory of a message has not come.
+    func copyLanes() -> [LocalMessage]? {
+        var messages: [LocalMessage] = []
+        for (lane, start) in state.withLock({ $0.arrivals.lanes.inOrder.map { ($0, $0.place) } }) {
+            var place = start
+            copying: while true {
+                switch state.withLock({ _ in lane.copyNext(&place) }) {
+                case .frame(let frame):
+                    state.withLock { $0.arrivals.descriptors.find(for: frame) }
+                    if let frame = checked(frame, lane.sender, isCopy: true) { messages.append(LocalMessage(frame)) }
+                case .nothing: break copying
+                case .missing: return nil
+                }
+            }
+        }
+        return messages
+    }
+
+    /// The port has another owner, which has all messages. Its lender gets none of them.
+    func forgetLent() { state.withLock { $0.arrivals.forgetLent() } }
+
+    private func takeAny(_ isLent: Bool) -> Taken {
         state.withLock { state in
             var (makesRoom, reports) = (false, Arrivals.Reports.all)
-            switch state.arrivals.next(&reports, makesRoom: &makesRoom) {
+            let next =
+                isLent ? state.arrivals.nextBesideLanes() : state.arrivals.next(&reports, makesRoom: &makesRoom)
+            switch consume next {
             case .nothing: return .nothing(wakesWaiters: false, lacksMemory: false)
             case .local(let message): return .local(message, nil, isFirst: false, makesRoom: false, isLast: false)
             case .frame(let frame, let sender):
@@ -467,7 +496,8 @@ final class Intake: Sendable {
         guard let bells, hear(bells) else { return false }
         let isAdded = state.withLock { state in
             state.arrivals.lanes.endWhenEmpty(of: lane.peer)
-            return state.arrivals.lanes.lane(of: lane.peer) == nil && state.lifecycle.isOpen
+            // The peer cannot send by a lane that was stopped when the port was about to move.
+            return state.arrivals.lanes.lane(of: lane.peer)?.isStopped != false && state.lifecycle.isOpen
                 && state.arrivals.lanes.add(lane)
         }
         if isAdded { hasLanes.store(true, ordering: .relaxed) }
@@ -502,9 +532,9 @@ final class Intake: Sendable {
     // MARK: Descriptors
 
     /// The descriptors that were found for a frame when it was taken.
-    private func takeDescriptors(of frame: borrowing ZeroMQFrame) -> PassedDescriptors? {
+    private func takeDescriptors(of frame: borrowing ZeroMQFrame, isCopy: Bool = false) -> PassedDescriptors? {
         guard let token = Wire.descriptorToken(of: frame) else { return nil }
-        return state.withLock { $0.arrivals.descriptors.take(token) }
+        return state.withLock { isCopy ? $0.arrivals.descriptors.look(token) : $0.arrivals.descriptors.take(token) }
     }
 
     /// Lets `body` change the sockets for descriptors, and closes what it returns.

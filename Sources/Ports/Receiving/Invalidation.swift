@@ -77,7 +77,8 @@ extension Receiver {
         if channel.hasMoved.load(ordering: .acquiring) {
             context.control.events?.ownPortHasMoved(id.number)
         } else {
-            exposure.forgetHome()
+            // The lender finds there who has had the port last.
+            if arrival?.lender == nil { exposure.forgetHome() }
             channel.invalidate()
         }
         context.control.tellInvalidated(id.number)

@@ -23,7 +23,7 @@ extension Receiver {
             messageLimit: channel.right.limit, question: question)
         guard intake.add(lane, hear) else { return false }
         guard let lender = arrival?.lender else { return handOver(lane, [descriptor, other], to: peer) }
-        lender.keep(descriptor, of: lane.peer, sender) { [self] isKept in
+        lender.keep(descriptor, of: lane.peer, sender, at: id) { [self] isKept in
             if isKept, handOver(lane, [descriptor, other], to: peer) { return }
             intake.changeLanes { $0.remove(lane) }
             if !isLeaving { peer.send(.noLane(id.number, question: question)) }

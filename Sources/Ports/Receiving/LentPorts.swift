@@ -8,9 +8,11 @@ protocol PortLender: AnyObject, Sendable {
     /// Whether the lender still waits for the port.
     var isThere: Bool { get }
     /// Hands the memory of a lane to the lender, so that what waits there outlives this process.
-    /// - Parameter then: Called with whether the lender has it, or needs it no more.
+    /// - Parameters:
+    ///   - home: The port at this process.
+    ///   - then: Called with whether the lender has it, or needs it no more.
     func keep(
-        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: MessageSender,
+        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: MessageSender, at home: PortID,
         then: @escaping @Sendable (_ isKept: Bool) -> Void)
 }
 
@@ -62,5 +64,10 @@ final class BorrowedMessages: @unchecked Sendable {
     func take() {
         left -= 1
         taken.value = count - left
+    }
+
+    func takeAll() {
+        left = 0
+        taken.value = count
     }
 }

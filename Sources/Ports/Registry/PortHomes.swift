@@ -136,7 +136,10 @@ extension RegistryDirectory {
         forEachPair(in: Self.loans) { _, home, file in if !isAlive(home.incarnation) { _ = folder.remove(file) } }
         for file in folder.files(in: Self.homes) ?? [] {
             guard let port = PortID(file: file), let home = try? home(of: port) else { continue }
-            if !isAlive(home.incarnation), files(in: Self.moves, of: port).isEmpty { forgetHome(of: port, at: home) }
+            // A lender finds there who has had the port last.
+            if !isAlive(home.incarnation), files(in: Self.moves, of: port).isEmpty, lender(of: port) == nil {
+                forgetHome(of: port, at: home)
+            }
         }
     }
 
