@@ -447,6 +447,19 @@ import Testing
         expectNoMore(port)
     }
 
+    @Test func `a borrower that crashes, and has not ended, has the port`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        let lender = try #require(lent.loan.receiveRight.offer.channel.retainedRuntime() as PortRuntime?)
+        let channel = try #require(lender.channels.channels(to: borrower.incarnation).first)
+        lender.processCrashes(channel.controlAddress)
+        try send(1...2, by: lent.sender)
+        #expect(try ids(lent.port, 1) == [1])
+        #expect(errorKind { _ = try lent.loan.takeBack(before: .now + .milliseconds(100)) } == "receiveTimedOut")
+        lent.port.invalidate()
+        #expect(try ids(try lent.loan.takeBack(before: .patience), 1) == [2])
+    }
+
     @Test func `descriptors outlast a hand-over that fails`() throws {
         let lent = try lend(to: homes.runtime())
         let pipe = SentPipe()

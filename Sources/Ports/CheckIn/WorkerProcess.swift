@@ -146,10 +146,7 @@ public final class WorkerProcess: Sendable {
             guard let self, 1..<65 ~= signal else { return true }
             crashed.set(Int32(signal))
             // Its handlers do not come to an end. So its requests fail as they do when a process has ended.
-            if let right = try? expectation.port {
-                runtime?.control.noteCrash(of: right.id.incarnation)
-                runtime?.processDied(right.channel.controlAddress)
-            }
+            if let right = try? expectation.port { runtime?.processCrashes(right.channel.controlAddress) }
             return true
         }
     }

@@ -19,8 +19,7 @@ final class ControlConnectionTable: Sendable {
         var crashed: Set<Incarnation> = []
         /// The ports that could not return credit, because a connection had ended.
         var owing: Set<UInt64> = []
-        /// Notices about requests that could not be sent, because a connection had ended.
-        var news: [(peer: Incarnation, message: ControlMessage)] = []
+        var unsent = UnsentNotices()
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
@@ -250,12 +249,8 @@ final class ControlConnectionTable: Sendable {
         }
         log.debug("\(sendsHello ? "accepted a connection of" : "connected to") \(connection.text)")
         renewWatches(at: connection)
-        let (news, owing) = state.withLock { state in
-            let news = state.news.filter { $0.peer == peer }
-            state.news.removeAll { $0.peer == peer }
-            return (news, exchange(&state.owing, with: []))
-        }
-        for (_, message) in news { connection.send(message) }
+        let (notices, owing) = state.withLock { ($0.unsent.take(for: peer), exchange(&$0.owing, with: [])) }
+        for message in notices { connection.send(message) }
         events?.connectionBegan(connection, owing: owing)
     }
 
@@ -341,18 +336,18 @@ final class ControlConnectionTable: Sendable {
     func send(_ message: ControlMessage, to peer: Incarnation) {
         let connection = state.withLock { state in
             let connection = state.connected[peer]?.first
-            if connection == nil, message.isAwaited {
-                // The number is bounded, because some peers never connect again.
-                if state.news.count == 1024 { state.news.removeFirst() }
-                state.news.append((peer, message))
-            }
+            if connection == nil, message.isAwaited { state.unsent.add(message, for: peer) }
             return connection
         }
         connection?.send(message)
     }
 
     /// Drops the notices for a process that is dead.
-    func forgetNews(for peer: Incarnation) { state.withLock { $0.news.removeAll { $0.peer == peer } } }
+    func forgetNotices(for peer: Incarnation) {
+        // Released after the lock.
+        let former = state.withLock { $0.unsent.take(for: peer) }
+        withExtendedLifetime(former) {}
+    }
 
     /// Sends the notices about requests among the unsent messages of a connection that has ended. All other messages
     /// are renewed, or asked for again.

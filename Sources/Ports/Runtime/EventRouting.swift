@@ -95,10 +95,20 @@ extension PortRuntime: RuntimeEvents {
     }
 
     func processDied(_ address: ControlAddress) {
-        control.forgetNews(for: address.incarnation)
+        control.forgetNotices(for: address.incarnation)
         receiving.notices.forget(address.incarnation)
         for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
             channel.ownerDied()
+        }
+    }
+
+    /// A process has reported that it crashes. Its ports end, but for those that it has borrowed: they come back at its end,
+    /// because its other threads may take messages until then.
+    func processCrashes(_ address: ControlAddress) {
+        control.noteCrash(of: address.incarnation)
+        for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
+            let lender = (try? registry.directory(channel.path))?.lender(of: channel.publicID)
+            if lender == nil { channel.ownerDied() }
         }
     }
 
