@@ -39,7 +39,7 @@ extension PortError {
     fileprivate var mayPass: Bool {
         switch self {
         case .sendTimedOut, .receiveTimedOut, .isInvalid, .becameInvalid, .ownQueueFull, .unanswered, .refused,
-            .serverBusy, .cannotConnect, .connectionLost, .busy, .nameNotFound, .outOfDescriptors, .outOfSockets:
+            .failed, .serverBusy, .cannotConnect, .connectionLost, .busy, .nameNotFound, .outOfDescriptors, .outOfSockets:
             true
         default: false
         }

@@ -359,7 +359,8 @@ import WorkersTestHelper
         #expect(done.arguments == [program.executable, "--one", "two"])
         kill(done.pid, SIGKILL)
         let next = try await ask(pool, Work(.answer), retries: 1)
-        #expect(commandLine(of: next.pid).hasPrefix("thumbnails: worker 2 "))
+        // A busy machine may have replaced the second one, too.
+        #expect(commandLine(of: next.pid).wholeMatch(of: /thumbnails: worker [2-9] --one two/) != nil)
         await pool.stop()
         try await running
     }

@@ -16,6 +16,12 @@ import Testing
         request.accept { (question: Question) in Answer(text: "\(question.number)") }
     }
 
+    @Test func `a request that a service has failed, as by a crash, may be sent again`() {
+        let port = PortIdentity(PortID(incarnation: .random(), number: 1), name: "service")
+        let failure = RequestFailure("it was ended by signal 11")
+        #expect(XPCRichError(PortError.failed(port: port, failure)).canRetry)
+    }
+
     @Test func `a session without a listener throws an error that may be retried`() {
         let error = #expect(throws: XPCRichError.self) { _ = try names.session("nobody") }
         #expect(error?.canRetry == true)

@@ -15,8 +15,9 @@ final class GroupGuard: Sendable {
         /// The next group starts one.
         case none
         case running(pid_t, socket: Int32, since: MonotonicInstant)
-        /// No guard can be started, or guards are ended as soon as they have started. The next one starts later.
-        case pausing
+        /// No guard can be started, or guards are ended as soon as they have started. The next one starts later, with the
+        /// next change should the runtime have ended that would start it.
+        case pausing(until: MonotonicInstant)
     }
 
     private struct State {
@@ -89,7 +90,8 @@ final class GroupGuard: Sendable {
     private func flush(_ state: inout State, _ housekeeping: Housekeeping) {
         while !state.unsent.isEmpty {
             switch state.guardian {
-            case .pausing: state.unsent = []
+            case .pausing(let end):
+                if end.hasPassed { resume(&state) } else { state.unsent = [] }
             case .none:
                 state.unsent = state.list
                 if state.groups.isEmpty { return }
@@ -136,12 +138,12 @@ final class GroupGuard: Sendable {
     }
 
     private func pause(_ state: inout State, for time: Duration, _ housekeeping: Housekeeping) {
-        state.guardian = .pausing
-        housekeeping.perform(after: time) { [self] in
-            change(housekeeping) { state in
-                if case .pausing = state.guardian { (state.guardian, state.unsent) = (.none, state.list) }
-            }
-        }
+        state.guardian = .pausing(until: .now + time)
+        housekeeping.perform(after: time) { [self] in change(housekeeping) { resume(&$0) } }
+    }
+
+    private func resume(_ state: inout State) {
+        if case .pausing = state.guardian { (state.guardian, state.unsent) = (.none, state.list) }
     }
 
     /// Starts a guard that has a list from its start, because this process may end at any time.
