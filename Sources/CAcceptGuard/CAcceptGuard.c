@@ -106,6 +106,9 @@ struct guarded {
     struct connection *connections;
     // The time at which all connections were found open.
     int64_t full_at;
+    // Counted by the threads one after the other, so that each sees the fields as the one before has left them. The kernel
+    // orders them, too: a number is free when its listener is closed.
+    atomic_int uses;
 };
 
 // By descriptor. Guards are reused and never freed, because another thread may be reading.
@@ -150,6 +153,7 @@ bool cag_guard(int listener, int most) {
         if (!atomic_compare_exchange_strong(&pages[listener / page_size], &none, made)) free(made);
     }
     struct guarded *guarded = slot(listener);
+    atomic_fetch_add(&guarded->uses, 1);
     guarded->count = 0;
     guarded->most = most;
     guarded->full_at = 0;
@@ -201,6 +205,7 @@ static int guarded_accept(int listener, struct sockaddr *address, socklen_t *siz
     ino_t inode = guarded ? atomic_load(&guarded->inode) : 0;
     if (inode == 0 || inode_of(listener) != inode) return call_next(listener, address, size, flags);
 
+    atomic_fetch_add(&guarded->uses, 1);
     int descriptor = call_next(listener, address, size, flags);
     bool used_spare = false;
     if (descriptor < 0 && errno == EMFILE) {
@@ -229,6 +234,7 @@ static int guarded_accept(int listener, struct sockaddr *address, socklen_t *siz
                  : !count_in(guarded, descriptor)   ? refuse(descriptor, peer, cag_one_too_many)
                                                     : descriptor;
     int error = errno;
+    atomic_fetch_add(&guarded->uses, 1);
     keep_spare();
     errno = error;
     return result;

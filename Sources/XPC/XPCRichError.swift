@@ -39,7 +39,8 @@ extension PortError {
     fileprivate var mayPass: Bool {
         switch self {
         case .sendTimedOut, .receiveTimedOut, .isInvalid, .becameInvalid, .ownQueueFull, .unanswered, .refused,
-            .failed, .serverBusy, .cannotConnect, .connectionLost, .busy, .nameNotFound, .outOfDescriptors, .outOfSockets:
+            .failed, .serverBusy, .cannotConnect, .connectionLost, .busy, .nameNotFound, .outOfDescriptors,
+            .outOfSockets:
             true
         default: false
         }

@@ -17,14 +17,14 @@ private final class Ends {
     let memory: LaneMemory
     private let descriptor: OwnedDescriptor
 
-    init(queueLimit: Int = 1000, byteLimit: Int = 0) throws {
+    init(queueLimit: Int = 1000, byteLimit: Int = 0, peer: Incarnation = .random()) throws {
         let (descriptor, memory) = try #require(LaneMemory.make())
         self.descriptor = descriptor
         let (bell, other) = try #require(LaneBell.make())
         let view = try #require(LaneMemory(descriptor.number))
         self.memory = try #require(LaneMemory(descriptor.number))
         receiver = LaneReceiver(
-            memory, bell, peer: .random(), sender: MessageSender(pid: 1, uid: 2, gid: 3), queueLimit: queueLimit)
+            memory, bell, peer: peer, sender: MessageSender(pid: 1, uid: 2, gid: 3), queueLimit: queueLimit)
         self.bell = LaneBell(other)
         sender = LaneSender(view, self.bell, queueLimit: queueLimit, byteLimit: byteLimit)
     }
@@ -115,6 +115,29 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         for _ in 0..<8 { #expect(ends.take() != nil) }
         ends.skip(1 << 31 | 100)
         #expect(ends.announce(8))
+    }
+
+    @Test func `a lane waits behind its peer's former one, and is looked at when that has ended`() throws {
+        let peer = Incarnation.random()
+        let (former, next) = (try Ends(peer: peer), try Ends(peer: peer))
+        var lanes = LaneIntake()
+        let isAdded = lanes.add(former.receiver)
+        _ = former.send(record(1))
+        lanes.stopAll(of: peer)
+        let isNextAdded = lanes.add(next.receiver)
+        let newest = lanes.lane(of: peer)
+        #expect(isAdded && isNextAdded && newest === next.receiver)
+        #expect(next.send(record(2)) == .opened)
+        #expect(next.bell.ring())
+        // The bell is heard, though the lane waits.
+        lanes.hear()
+        #expect(former.take()?.first == 1)
+        let isClosed = lanes.close()
+        let hasRecords = lanes.hasRecords
+        #expect(!isClosed && hasRecords)
+        #expect(next.take()?.first == 2)
+        let isClosedNow = lanes.close()
+        #expect(isClosedNow)
     }
 
     @Test func `records of all sizes come in order, however the ends take turns`() throws {

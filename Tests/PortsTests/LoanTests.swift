@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 import OwnThread
 import RunLoops
@@ -458,6 +459,58 @@ import Testing
         #expect(errorKind { _ = try lent.loan.takeBack(before: .now + .milliseconds(100)) } == "receiveTimedOut")
         lent.port.invalidate()
         #expect(try ids(try lent.loan.takeBack(before: .patience), 1) == [2])
+    }
+
+    /// A process that sends by ZeroMQ alone, and does not answer, lets hand-overs fail before lanes are stopped.
+    @Test func `a hand-over that fails early keeps the order, and the descriptors`() throws {
+        let lent = try lendWithQueues()
+        let pipes = [SentPipe(), SentPipe()]
+        try lent.sender.send(MachPort.Message(id: 201, [.descriptor(pipes[0].descriptor)]), before: .patience)
+        let other = homes.runtime(.never)
+        let silent = try homes.right(to: lent.port, in: other)
+        try silent.send(MachPort.Message(id: 1000), before: .patience)
+        let goOn = try block(other)
+        defer { goOn.open() }
+        let right = try homes.received(lent.port, in: homes.runtime())
+        let error = portError { _ = try right.claim(before: .patience) }
+        #expect(error.map { "\($0)" }?.contains("does not answer") == true)
+        try lent.sender.send(MachPort.Message(id: 202, [.descriptor(pipes[1].descriptor)]), before: .patience)
+        try send(203...300, by: lent.sender)
+        let messages = try (11...301).map { _ in try lent.port.receive(before: .patience) }
+        #expect(messages.map(\.id).filter { $0 != 1000 } == Array(11...300))
+        for message in messages where 201...202 ~= message.id {
+            #expect(try #require(message.descriptor(ofComponent: 0)).number >= 0)
+        }
+    }
+
+    /// The poller takes what is in the stopped lane, and its last look finds the bell of the next one.
+    @Test func `a poller that empties a stopped lane hears of the next one`() throws {
+        let lent = try lend(to: homes.runtime())
+        try send(1...10, by: lent.sender)
+        #expect(try ids(lent.port, 1) == [1])
+        let claimant = try Claimant(try homes.received(lent.port, in: homes.runtime()))
+        try claimant.fail()
+        #expect(waitUntil { !lent.port.receiver.intake.isPaused })
+        let taken = Shared<[UInt32]>([])
+        lent.port.setHandler { message in taken.withLock { $0.append(message.id) } }
+        let descriptor = try PortDescriptor(lent.port)
+        try send(11...20, by: lent.sender)
+        while taken.withLock({ $0.count }) < 20 {
+            guard crl_poll(descriptor.fileDescriptor, Int32(POLLIN), 5_000_000_000) > 0 else { break }
+            try descriptor.handle(atMost: 1)
+            if taken.withLock({ $0.last }) == 10 { try send(21...21, by: lent.sender) }
+        }
+        #expect(taken.withLock { $0 } == Array(2...21))
+    }
+
+    @Test func `a borrower that has passed the port on has no descriptor of its messages`() throws {
+        let lent = try lend(to: homes.runtime())
+        let pipe = SentPipe()
+        try lent.sender.send(MachPort.Message(id: 1, [.descriptor(pipe.descriptor)]), before: .patience)
+        let moved = try homes.received(lent.port, in: homes.runtime()).claim(before: .patience)
+        #expect(try moved.receive(before: .patience).id == 1)
+        #expect(pipe.closes)
+        withExtendedLifetime(lent) {}
     }
 
     @Test func `descriptors outlast a hand-over that fails`() throws {

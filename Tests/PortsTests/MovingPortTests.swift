@@ -355,6 +355,26 @@ import Testing
         withExtendedLifetime(successor) {}
     }
 
+    /// The number of the port at its first home may be another port's here.
+    @Test func `a message port that was claimed finishes`() async throws {
+        let (first, second) = (runtime(), runtime())
+        let former = try LocalMessagePort(name: "store", nameServer: first.nameServer)
+        let remote = try await RemoteMessagePort(name: "store", nameServer: runtime().nameServer)
+        let others = try (0..<20).map { _ in try MachPort(nameServer: second.nameServer) }
+        let rights = try others.map { try right(to: $0, in: first) }
+        for right in rights { right.onInvalidation {} }
+        let server = try await LocalMessagePort(
+            claiming: try homes.received(former.port, in: second), nameServer: second.nameServer, before: .patience)
+        let serving = Task { try await server.serve { _ in [22] } }
+        #expect(try await remote.request(id: 1, timeout: .seconds(60)) == [22])
+        #expect(await server.finish(before: .patience))
+        #expect(await waitUntil { !remote.sendRight.isValid })
+        try await serving.value
+        // The answers come behind what the process has told before.
+        for right in rights { _ = try await right.ping(before: .patience) }
+        #expect(!rights.contains { !$0.isValid })
+    }
+
     /// The next owner takes the port, and is gone when the owner hears of it.
     @Test func `a port that was taken has gone, though its taker ends`() async throws {
         let (first, second) = (runtime(), runtime())

@@ -135,6 +135,12 @@ struct DescriptorIntake: ~Copyable {
     /// The descriptors that ``find(for:)`` has found. They stay for those who take the frame.
     func look(_ token: Wire.DescriptorToken) -> PassedDescriptors? { found[token] }
 
+    /// Hands out all that ``find(for:)`` has found.
+    mutating func takeAll() -> [PassedDescriptors] {
+        defer { found = [:] }
+        return Array(found.values)
+    }
+
     /// Hands out what ``find(for:)`` has found.
     mutating func take(_ token: Wire.DescriptorToken) -> PassedDescriptors? { found.removeValue(forKey: token) }
 }

@@ -12,6 +12,14 @@ struct LaneIntake: ~Copyable {
     /// Readable when a lane was rung; nil before the first lane.
     private var bells: BellSet?
 
+    /// Whether there are lanes that were stopped.
+    private var haveStopped = false
+    /// Whether records wait in lanes that were stopped. They precede what their senders send by ZeroMQ now.
+    var haveStoppedRecords: Bool {
+        haveStopped
+            && lanes.contains { lane in lane.map { $0.isStopped && $0.former == nil && $0.hasRecord } ?? false }
+    }
+
     /// The records of one lane before another has its turn.
     private static let turn = 32
     /// An open lane is closed after this number of empty looks. An open lane saves its sender the ring, but costs each look.
@@ -28,8 +36,12 @@ struct LaneIntake: ~Copyable {
         return bells
     }
 
-    /// - Returns: False when the kernel refuses to watch the bell.
+    /// The most lanes of one peer, of which all but one were stopped.
+    private static let mostOfOne = 64
+
+    /// - Returns: False when the kernel refuses to watch the bell, or the peer has too many.
     mutating func add(_ lane: LaneReceiver) -> Bool {
+        guard lanes.count(where: { $0?.peer == lane.peer }) < Self.mostOfOne else { return false }
         let place = lanes.firstIndex { $0 == nil } ?? lanes.count
         guard makeBells()?.add(lane.bell, place) == true else { return false }
         lastOrder += 1
@@ -50,8 +62,9 @@ struct LaneIntake: ~Copyable {
             lanes[place] = nil
         }
         open.removeAll(where: \.isEnded)
+        haveStopped = lanes.contains { $0?.isStopped == true }
         for case let lane? in lanes where lane.former?.isEnded == true {
-            lane.former = nil
+            while let former = lane.former, former.isEnded { lane.former = former.former }
             openLane(lane)
         }
     }
@@ -95,12 +108,24 @@ struct LaneIntake: ~Copyable {
     }
 
     /// Lets no peer send any more. The records that were sent before are still taken.
-    mutating func stopAll() {
-        for case let lane? in lanes where !lane.isEnded {
+    mutating func stopAll() { stopAll { _ in true } }
+
+    /// Lets a peer send no more by its lanes.
+    mutating func stopAll(of peer: Incarnation) { stopAll { $0.peer == peer } }
+
+    private mutating func stopAll(_ isMeant: (LaneReceiver) -> Bool) {
+        for case let lane? in lanes where isMeant(lane) && !lane.isEnded {
             lane.stop()
             openLane(lane)
         }
+        closeEmpty()
         removeEnded()
+    }
+
+    /// An empty lane ends at once, because perhaps nobody takes from the port.
+    private mutating func closeEmpty() {
+        for lane in open where lane.isEnding && !lane.hasRecord { _ = lane.close() }
+        removeClosed()
     }
 
     /// Stops all lanes, and leaves what is in them to somebody else.
@@ -111,7 +136,7 @@ struct LaneIntake: ~Copyable {
             lane.stop()
             bells?.remove(lane.bell)
         }
-        (lanes, open) = ([], [])
+        (lanes, open, haveStopped) = ([], [], false)
         return left
     }
 
@@ -125,9 +150,7 @@ struct LaneIntake: ~Copyable {
             lane.isEnding = true
             openLane(lane)
         }
-        // An empty lane ends at once, because perhaps nobody takes from the port.
-        for lane in open where lane.isEnding && !lane.hasRecord { _ = lane.close() }
-        removeClosed()
+        closeEmpty()
     }
 
     /// The lane of a peer; the newest one, should an older one not be empty yet.
@@ -190,13 +213,13 @@ struct LaneIntake: ~Copyable {
     }
 
     /// Closes the open lanes.
-    /// - Returns: False when one has a record.
+    /// - Returns: False when one has a record, or has made way for its peer's next lane.
     mutating func close() -> Bool {
         if open.isEmpty { return true }
         var areClosed = true
         for lane in open where !lane.close() { areClosed = false }
         removeClosed()
-        return areClosed
+        return areClosed && open.isEmpty
     }
 
     /// A message got no memory. Its lane is looked at again later.

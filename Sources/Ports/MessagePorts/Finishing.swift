@@ -46,13 +46,13 @@ extension LocalMessagePort {
     }
 
     /// Set when no request is on its way any more. It also covers senders that connected during the wait for replies.
-    private var senders: Promise<Void>? { port.runtime.finishing.areDone(port.id.number) }
+    private var senders: Promise<Void>? { port.runtime.finishing.areDone(port.receiver.id.number) }
 
     private func end(waitsUntil deadline: MonotonicInstant?) {
         port.receiver.invalidate(waitsUntil: deadline)
         // Peers learn the end also while a handler goes on, because nobody takes from the port any more.
-        port.runtime.control.tellInvalidated(port.id.number)
-        port.runtime.finishing.remove(port.id.number)
+        port.runtime.control.tellInvalidated(port.receiver.id.number)
+        port.runtime.finishing.remove(port.receiver.id.number)
     }
 
     /// Gives up the name, and refuses all requests that have no handler.
@@ -67,6 +67,6 @@ extension LocalMessagePort {
         port.receiver.setHandlers(.init(message: { $0.refuse() }))
         let loop = try? port.receiver.context.housekeeping.loop()
         if let loop { try? port.receiver.schedule(in: loop, forMode: .default) }
-        port.runtime.finishing.begin(port.id.number, ledger)
+        port.runtime.finishing.begin(port.receiver.id.number, ledger)
     }
 }

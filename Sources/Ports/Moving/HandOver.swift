@@ -108,7 +108,7 @@ struct HandOver: ~Copyable {
         } catch {
             if directory.endMove(of: id, at: receiver.id, to: home) {
                 loan?.stayed(in: directory)
-                stay(waiting.taken)
+                stay(waiting)
                 throw error
             }
         }
@@ -214,9 +214,14 @@ struct HandOver: ~Copyable {
     // MARK: The end
 
     /// The port goes on here.
-    private func stay(_ messages: [LocalMessage]) {
+    private func stay(_ waiting: Waiting) {
         finishing.remove(number)
-        receiver.intake.takeAgain(with: messages)
+        if waiting.isLent, waiting.copies.isEmpty {
+            // The senders ask for further lanes, and for further ways of descriptors. What was sent before is found first.
+            receiver.intake.stopLanes()
+            _ = receiver.intake.copyLanes()
+        }
+        receiver.intake.takeAgain(with: waiting.taken)
         // Its end, which waits for this turn, leaves the messages to its lender, or refuses them.
         guard port.isValid else { return }
         receiver.exposure.show()

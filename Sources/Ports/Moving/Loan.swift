@@ -251,7 +251,7 @@ extension MachPort {
             let receiver = standby.receiver
             let directory = try? receiver.exposure.directoryOfSocket()
             // Read first, because it is about to be this process.
-            let lastHome = try? directory?.home(of: port.id)
+            let lastHome = try? directory?.awaitedHome(of: port.id)
             guard case .lent(var lent) = phase, directory?.takeBack(port.id, at: receiver.id) == true else {
                 // The port may be on its way back already, or here.
                 if case .over = phase { return false }

@@ -90,7 +90,9 @@ final class PortOffer: Sendable {
     /// Lets nobody claim the port any more.
     /// - Returns: The end of the hand-over that is under way, which goes on; nil without one.
     static func withdrawUnlessClaimed(_ port: MachPort) -> Promise<Void>? {
-        (port.receiver.offer.withLock { $0.take() } as? PortOffer)?.handOver.withLock { $0 }
+        guard let offer = port.receiver.offer.withLock({ $0.take() }) as? PortOffer else { return nil }
+        // A claim that comes at this moment is refused.
+        return offer.take() ? nil : offer.handOver.withLock { $0 }
     }
 
     /// - Returns: False when the port is being handed over.

@@ -80,6 +80,10 @@ struct Arrivals: ~Copyable {
             let next = nextOfLanesInTurn()
             if !next.isNothing { return next }
         }
+        if lanes.haveStoppedRecords {
+            let next = nextOfLanes()
+            if !next.isNothing { return next }
+        }
         if let frame = zeroMQ.next(reports.contains(.socket)) { return .frame(frame, sender: nil) }
         return nextAfterCheck(&reports)
     }
@@ -100,7 +104,7 @@ struct Arrivals: ~Copyable {
 
     @inline(__always)
     private mutating func popOfBatch() -> LocalMessage? {
-        if borrowed != nil { noteBorrowedTaken() }
+        if borrowed != nil, !batch.isEmpty { noteBorrowedTaken() }
         return batch.popFirst()
     }
 
@@ -118,6 +122,10 @@ struct Arrivals: ~Copyable {
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
         if !lanes.isEmpty {
             let next = nextOfLanesInTurn()
+            if !next.isNothing { return next }
+        }
+        if lanes.haveStoppedRecords {
+            let next = nextOfLanes()
             if !next.isNothing { return next }
         }
         if let frame = zeroMQ.nextMessage(reports.contains(.socket)) { return .frame(frame, sender: nil) }

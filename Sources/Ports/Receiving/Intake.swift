@@ -330,7 +330,14 @@ final class Intake: Sendable {
     }
 
     /// The port has another owner, which has all messages. Its lender gets none of them.
-    func forgetLent() { state.withLock { $0.arrivals.forgetLent() } }
+    func forgetLent() {
+        // Closed after the lock.
+        let descriptors = state.withLock { state in
+            state.arrivals.forgetLent()
+            return state.arrivals.descriptors.takeAll()
+        }
+        withExtendedLifetime(descriptors) {}
+    }
 
     private func takeAny(_ isLent: Bool) -> Taken {
         state.withLock { state in
@@ -489,16 +496,14 @@ final class Intake: Sendable {
         }
     }
 
-    /// Adds a lane of a peer. A process of this library asks again only when its former lane has ended, or is empty.
+    /// Adds a lane of a peer, which sends no more by its former one.
     /// - Parameter hear: Lets the takers hear the bells.
     func add(_ lane: LaneReceiver, _ hear: (BellSet) -> Bool) -> Bool {
         let bells = state.withLock { $0.arrivals.zeroMQ.hasPeers ? $0.arrivals.lanes.makeBells() : nil }
         guard let bells, hear(bells) else { return false }
         let isAdded = state.withLock { state in
-            state.arrivals.lanes.endWhenEmpty(of: lane.peer)
-            // The peer cannot send by a lane that was stopped when the port was about to move.
-            return state.arrivals.lanes.lane(of: lane.peer)?.isStopped != false && state.lifecycle.isOpen
-                && state.arrivals.lanes.add(lane)
+            state.arrivals.lanes.stopAll(of: lane.peer)
+            return state.lifecycle.isOpen && state.arrivals.lanes.add(lane)
         }
         if isAdded { hasLanes.store(true, ordering: .relaxed) }
         return isAdded
@@ -592,6 +597,9 @@ final class Intake: Sendable {
         }
         return messages
     }
+
+    /// Whether nothing is taken any more.
+    var isClosed: Bool { state.withLock { $0.lifecycle.isClosed } }
 
     /// Takes what waits, and gives it to `refuse`, after the last turn.
     /// - Parameter deadline: From then on only local messages are taken, because peers may send without end.

@@ -63,6 +63,8 @@ extension Receiver {
     private static let refusalTime = Duration.milliseconds(100)
 
     private func finish() {
+        // The exit of the process may have closed the port, which leaves everything to its lender.
+        if intake.isClosed { return }
         let left = arrival?.lender != nil ? intake.leaveToLender() : []
         // The queue takes no more messages. A message that stays could retain its own port's channel for ever.
         intake.refuseQueued(until: .now + Self.refusalTime) { message in

@@ -36,6 +36,9 @@ extension Receiver {
     /// would end here.
     var isLeaving: Bool { intake.isPaused || !isValid && arrival?.isLent == true }
 
+    /// Whether the port was invalidated while it is handed over. Until that is decided, nobody knows where it goes on.
+    var isHandedOver: Bool { intake.isPaused && !intake.isClosed }
+
     /// - Returns: False when the peer cannot get the lane now.
     private func handOver(_ lane: LaneReceiver, _ descriptors: [OwnedDescriptor], to peer: ControlConnection) -> Bool {
         // Not by the outbox: a peer that reads nothing would get two descriptors of this process for each question, and the

@@ -14,6 +14,7 @@ struct ReceiverLifecycle {
     private var atEnd: (@Sendable () -> Void)?
 
     var isOpen: Bool { phase == .open }
+    var isClosed: Bool { phase == .invalid }
     var turnCount: Int { turns.count }
 
     /// Whether the thread has a turn.

@@ -25,13 +25,14 @@ extension RegistryDirectory {
     }
 
     /// The place at which a port goes on when its owner at `address` does not have it any more; nil when it has ended.
-    /// - Parameter ownerDied: Whether that owner has ended. Then a move from there that nobody has decided is over.
+    /// - Parameter ownerDied: Whether that owner has ended, and not only the port there. Then a move from there that nobody
+    ///   has decided is over, as it is in each case where a lender waits for the port.
     /// - Throws: ``PortError`` when the file cannot be read now.
     func nextHome(of port: PortID, after address: PortID, ownerDied: Bool) throws(PortError) -> NextHome? {
         // Read first, because a port that comes back has a home before its loan ends.
         let lender = lender(of: port)
         if let home = try home(of: port), home != address { return .moved(to: home) }
-        if ownerDied {
+        if ownerDied || lender != nil {
             endMoves(of: port)
             // The next owner may have been the first.
             if let home = try home(of: port), home != address { return .moved(to: home) }
@@ -69,12 +70,22 @@ extension RegistryDirectory {
     @available(*, noasync)
     func endMove(of port: PortID, at address: PortID, to home: PortID) -> Bool {
         if folder.remove(Self.moveFile(port, to: home)) { return true }
+        do throws(PortError) {
+            // Without a file, the next owner has ended the port, or somebody has removed the directory.
+            return try awaitedHome(of: port).map { $0 == address } ?? !isInPlaceNow
+        } catch {
+            return true
+        }
+    }
+
+    /// The home of a port, as ``home(of:)``. Blocks while no descriptor is left to read with.
+    @available(*, noasync)
+    func awaitedHome(of port: PortID) throws(PortError) -> PortID? {
         while true {
             do throws(PortError) {
-                // Without a file, the next owner has ended the port, or somebody has removed the directory.
-                return try self.home(of: port).map { $0 == address } ?? !isInPlaceNow
+                return try home(of: port)
             } catch {
-                guard error.isShortage else { return true }
+                guard error.isShortage else { throw error }
                 usleep(10_000)
             }
         }

@@ -38,7 +38,9 @@ extension PortRuntime: RuntimeEvents {
         switch message {
         case .watch(let number):
             // The port may have become invalid before, or on another thread at this moment.
-            guard let port = ports.port(number), port.isValid else { return peer.tellInvalidated(number) }
+            guard let port = ports.port(number), port.isValid || port.isHandedOver else {
+                return peer.tellInvalidated(number)
+            }
             if let name = port.channel.identity.name { peer.tell(name, of: number) }
             finishing.watched(number, by: peer)
         case .invalidated, .unanswered, .failed, .refused, .cancelled, .requestMoved, .hasRequest, .requestIsHere:
@@ -139,7 +141,11 @@ extension PortRuntime: RuntimeEvents {
             guard let self else { return }
             if asker == incarnation { received(message, from: asker) } else { control.send(message, to: asker) }
         }
-        guard let port = ports.port(number), port.isValid else { return answer(.invalidated(number)) }
+        guard let port = ports.port(number), port.isValid || port.isHandedOver else {
+            return answer(.invalidated(number))
+        }
+        // The end of the port tells the asker, which then asks its next home.
+        guard port.isValid else { return }
         guard let arrival = port.arrival else { return answer(.unanswered(request)) }
         arrival.ask(for: request, of: asker) { request, isThere in
             if isThere { return answer(.requestIsHere(number, request: request)) }
