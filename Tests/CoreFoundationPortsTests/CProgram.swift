@@ -83,7 +83,7 @@ struct CProgram {
 
     /// The remarks of a compiler on lines of C.
     static func complaints(about source: String, _ compiler: Compiler, _ options: String) -> String {
-        let language = Compiler.c.contains(compiler) ? "c" : "c++"
+        let language = [.gxx, .clangxx].contains(compiler) ? "c++" : "c"
         return run(
             "echo \"$3\" | $2 -x \(language) \(options) -fsyntax-only $(pkg-config --cflags CoreFoundationPorts) -",
             mayFail: true, compiler.rawValue, source)
