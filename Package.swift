@@ -191,7 +191,8 @@ let package = Package(
         .executableTarget(
             name: "ActivationTestHelper", dependencies: ["Activation", "TestSupport"],
             path: "Tests/ActivationTestHelper"),
-        .testTarget(name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "OwnThread", "TestSupport"]),
+        .testTarget(
+            name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "OwnThread", "TestSupport"]),
         .executableTarget(
             name: "ServiceManagerTestHelper", dependencies: ["ServiceManager", "TypedPorts", "TestSupport"],
             path: "Tests/ServiceManagerTestHelper"),
