@@ -400,6 +400,7 @@ static void one_way_messages_come_one_at_a_time_and_in_order(void) {
     }
     EXPECT(CFRunLoopRunInMode(kCFRunLoopDefaultMode, 0, true) == kCFRunLoopRunTimedOut);
     CFMessagePortInvalidate(port);
+    CFRelease(notes.data);
     CFRelease(remote);
     CFRelease(port);
 }
@@ -543,6 +544,7 @@ static void a_port_may_end_in_any_order(void) {
         makeOrder(order, objects, n % 6);
         for (int at = 0; at < objects; at++) CFRelease(all[order[at]]);
         EXPECT(notes.invalidations == 1 && notes.retains == notes.releases && notes.calls <= 2);
+        if (notes.data) CFRelease(notes.data);
         REQUIRE(!CFMessagePortCreateRemote(NULL, NAME));
     }
 }
@@ -669,6 +671,7 @@ static void requests_leave_no_threads_behind(void) {
         EXPECT(!CFMessagePortSendRequest(remote, 1, NULL, 10, 10, kCFRunLoopDefaultMode, NULL));
     EXPECT(notes.calls == 2000 && threadCount() < 40);
     CFMessagePortInvalidate(port);
+    CFRelease(notes.data);
     CFRelease(remote);
     CFRelease(port);
 }
