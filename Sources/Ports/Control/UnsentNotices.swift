@@ -12,8 +12,8 @@ struct UnsentNotices {
 
     init(most: Int = Self.most) { self.most = most }
 
-    /// Adds a notice. When there are too many, those of the peer that has waited longest make room, or the notice is dropped
-    /// if that is its own peer.
+    /// Adds a notice. When there are too many, the notices of the peer that has waited longest make room. That peer's own
+    /// further notices are dropped.
     mutating func add(_ message: ControlMessage, for peer: Incarnation) {
         if count >= most {
             guard let oldest = peers.first, oldest != peer else { return }

@@ -217,7 +217,8 @@ struct HandOver: ~Copyable {
     private func stay(_ waiting: Waiting) {
         finishing.remove(number)
         if waiting.isLent, waiting.copies.isEmpty {
-            // The senders ask for further lanes, and for further ways of descriptors. What was sent before is found first.
+            // The senders ask for further lanes, and for further ways of descriptors. The descriptors that were sent before
+            // are found first.
             receiver.intake.stopLanes()
             _ = receiver.intake.copyLanes()
         }
