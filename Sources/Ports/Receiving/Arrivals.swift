@@ -80,10 +80,6 @@ struct Arrivals: ~Copyable {
             let next = nextOfLanesInTurn()
             if !next.isNothing { return next }
         }
-        if lanes.haveStoppedRecords {
-            let next = nextOfLanes()
-            if !next.isNothing { return next }
-        }
         if let frame = zeroMQ.next(reports.contains(.socket)) { return .frame(frame, sender: nil) }
         return nextAfterCheck(&reports)
     }
@@ -122,10 +118,6 @@ struct Arrivals: ~Copyable {
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
         if !lanes.isEmpty {
             let next = nextOfLanesInTurn()
-            if !next.isNothing { return next }
-        }
-        if lanes.haveStoppedRecords {
-            let next = nextOfLanes()
             if !next.isNothing { return next }
         }
         if let frame = zeroMQ.nextMessage(reports.contains(.socket)) { return .frame(frame, sender: nil) }
@@ -194,11 +186,11 @@ struct Arrivals: ~Copyable {
 
     // MARK: Lanes
 
-    /// The next message of a lane, unless it is ZeroMQ's turn.
+    /// The next message of a lane, unless it is ZeroMQ's turn. Lanes that were stopped are emptied first.
     @inline(__always)
     private mutating func nextOfLanesInTurn() -> Next {
         leftOfLanes -= 1
-        if leftOfLanes > 0 {
+        if leftOfLanes > 0 || lanes.haveStoppedRecords {
             let next = nextOfLanes()
             if !next.isNothing { return next }
         }

@@ -88,7 +88,7 @@ extension Receiver {
             }
             let isStuck = stuck != nil && stuck == takenBeforeStuck(lane)
             if isStuck || ProcessStatus.isEnding(lane.sender.pid) {
-                // A process that writes on may let the lane be stuck again: the call looks after it anew.
+                // The process may write more, and the lane may be stuck once more. The call looks after it then.
                 setLookedAfter(lane, false)
                 endLanes(of: lane.peer, isGone: true)
             } else {
