@@ -44,6 +44,8 @@ final class ServiceLife: Sendable {
         self.note = note
         var program = file.program
         program.environment = program.environment.updating([ServiceMessage.variable: "1"])
+        // A program that never checks in would not notice the activator's end.
+        program.endsWithLauncherAtFirst = true
         (program.standardInput, program.standardOutput, program.standardError) = (
             .discard, .file(log.path), .file(log.path)
         )
@@ -99,6 +101,7 @@ final class ServiceLife: Sendable {
         let deadline = ContinuousClock.now + file.startTime
         do {
             let right = try await process.checkIn(before: deadline)
+            process.outlivesLauncher()
             try await right.send(ServiceMessage.lend(loan.receiveRight, idleTime: file.idleTime), before: deadline)
         } catch CheckInError.timedOut {
             return notTaken

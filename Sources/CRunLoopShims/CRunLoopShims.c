@@ -495,10 +495,13 @@ const void *crl_memory_map_frozen(int descriptor, uint64_t size) {
 }
 
 bool crl_memory_read(int descriptor, void *bytes, uint64_t size) {
-    if (crl_memory_size(descriptor) != size) return false;
+    return crl_memory_size(descriptor) == size && crl_memory_read_at(descriptor, bytes, size, 0);
+}
+
+bool crl_memory_read_at(int descriptor, void *bytes, uint64_t size, uint64_t offset) {
     uint64_t done = 0;
     while (done < size) {
-        ssize_t count = pread(descriptor, (char *)bytes + done, size - done, (off_t)done);
+        ssize_t count = pread(descriptor, (char *)bytes + done, size - done, (off_t)(offset + done));
         if (count == 0 || (count < 0 && errno != EINTR)) return false;
         if (count > 0) done += (uint64_t)count;
     }
@@ -516,7 +519,10 @@ bool crl_memory_write(int descriptor, const void *bytes, uint64_t size) {
 }
 
 void *crl_memory_map(int descriptor, uint64_t size) {
-    if (size == 0 || crl_memory_size(descriptor) != size) return NULL;
+    return size > 0 && crl_memory_size(descriptor) == size ? crl_memory_map_begin(descriptor, size) : NULL;
+}
+
+void *crl_memory_map_begin(int descriptor, uint64_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
     if (memory == MAP_FAILED) return NULL;
     if (madvise(memory, size, MADV_DONTFORK) == 0 && crl_memory_populate(memory, 4096) == 0) return memory;

@@ -53,9 +53,11 @@ package struct PortReport: Sendable {
         timeout: Duration
     ) async -> [PortReport] {
         @Sendable func ask(
-            _ registration: PortNameServer.Registration, _ answers: SharedAnswerPort
+            _ registration: PortNameServer.Registration, isConfirmed: Bool, _ answers: SharedAnswerPort
         ) async -> PortReport {
-            await PortReport(registration, from: names, observing: duration, timeout: timeout, answerAt: answers)
+            await PortReport(
+                registration, from: names, isConfirmed: isConfirmed, observing: duration, timeout: timeout,
+                answerAt: answers)
         }
         return await withTaskGroup(of: [PortReport].self) { group in
             for ofOwner in Dictionary(grouping: registrations, by: \.port.id.incarnation).values {
@@ -69,14 +71,16 @@ package struct PortReport: Sendable {
     /// an owner was silent once, no other question waits for it.
     private static func ofOneOwner(
         _ registrations: [PortNameServer.Registration],
-        _ ask: @escaping @Sendable (PortNameServer.Registration, SharedAnswerPort) async -> PortReport
+        _ ask: @escaping @Sendable (PortNameServer.Registration, Bool, SharedAnswerPort) async -> PortReport
     ) async -> [PortReport] {
         let waiting = Waiting(registrations)
         @Sendable func askAll() async -> [PortReport] {
             let answers = SharedAnswerPort()
             var reports: [PortReport] = []
+            var isConfirmed = false
             while let next = waiting.next() {
-                let report = await ask(next, answers)
+                let report = await ask(next, isConfirmed, answers)
+                if report.service != nil { isConfirmed = true }
                 reports.append(report)
                 switch report.failure {
                 case .silent, .stopped:
@@ -103,21 +107,27 @@ package struct PortReport: Sendable {
     }
 
     /// Asks the owner of a name.
+    /// - Parameter isConfirmed: Whether the owner has answered for another of its names. Then the entry need not be read
+    ///   and checked again, and the process is taken to run.
     package nonisolated(nonsending) init(
-        _ registration: PortNameServer.Registration, from names: PortNameServer, observing duration: Duration,
-        timeout: Duration, answerAt shared: SharedAnswerPort? = nil
+        _ registration: PortNameServer.Registration, from names: PortNameServer, isConfirmed: Bool = false,
+        observing duration: Duration, timeout: Duration, answerAt shared: SharedAnswerPort? = nil
     ) async {
-        let isStopped = ProcessStatus.isStopped(registration.pid)
+        let isStopped = !isConfirmed && ProcessStatus.isStopped(registration.pid)
         // A stopped process gets little time, but it may continue.
         let deadline = ContinuousClock.now + (isStopped ? .milliseconds(300) : duration + timeout)
         let answer: Result<PortService, Failure>
         do {
-            let right = try await names.port(forName: registration.name, before: deadline)
+            let right =
+                isConfirmed
+                ? names.right(of: registration)
+                : try await names.port(forName: registration.name, before: deadline)
             answer = .success(try await right.service(observing: duration, before: deadline, answerAt: shared))
         } catch let error as PortError {
             switch error {
             case .busy: answer = .failure(.busy)
-            case .receiveTimedOut, .cannotConnect: answer = .failure(isStopped ? .stopped : .silent)
+            case .receiveTimedOut, .cannotConnect:
+                answer = .failure(isStopped || ProcessStatus.isStopped(registration.pid) ? .stopped : .silent)
             case .outOfDescriptors, .outOfSockets, .runLoop, .transport, .directory: answer = .failure(.unasked(error))
             default: answer = .failure(.other)
             }

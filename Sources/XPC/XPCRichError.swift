@@ -39,9 +39,9 @@ extension PortError {
     fileprivate var mayPass: Bool {
         switch self {
         case .sendTimedOut, .receiveTimedOut, .isInvalid, .becameInvalid, .ownQueueFull, .unanswered, .refused,
-            .failed, .serverBusy, .cannotConnect, .connectionLost, .busy, .nameNotFound, .outOfDescriptors,
-            .outOfSockets:
+            .serverBusy, .cannotConnect, .connectionLost, .busy, .nameNotFound, .outOfDescriptors, .outOfSockets:
             true
+        case .failed(_, let failure): !failure.isUnknownRequest
         default: false
         }
     }

@@ -111,8 +111,12 @@ func takeNumberedWithoutDescriptors(_ count: UInt32, until file: String) throws 
 func fillLane(_ count: UInt32, size: Int) throws -> Never {
     let right = try test()
     var hasTimedOut = false
+    // Made once: for each message, the process might stop in a page fault in place of the send that is meant.
+    var bytes = [UInt8](repeating: 0, count: size)
     for number in 0..<count {
-        let bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: size)
+        _ = bytes.withUnsafeMutableBytes {
+            $0.initializeMemory(as: UInt8.self, repeating: UInt8(truncatingIfNeeded: number))
+        }
         func send(within wait: Duration) throws(PortError) {
             try right.send(id: number, bytes: bytes.span.bytes, before: .now + wait)
         }

@@ -443,6 +443,17 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "answer":
         try answerAndLeave(arguments.first ?? "")
 
+    case "launch-at-first":
+        // Starts a program that ends with this one, unless this one lets it go on.
+        var program = WorkerProcess.Configuration("/bin/sh", ["-c", "echo $$; exec sleep 100"])
+        program.standardOutput = .file(arguments[1] + "/pid")
+        program.processGroup = .own
+        program.endsWithLauncherAtFirst = true
+        let worker = try WorkerProcess.start(program)
+        if arguments[0] == "outlive" { worker.outlivesLauncher() }
+        try report(nil)
+        while true { pause() }
+
     case "without-memory":
         try runWithoutMemory(Int32(arguments[0]) ?? 0, arguments[1], Array(arguments.dropFirst(2)))
 

@@ -115,7 +115,11 @@ import Testing
         steps = [state.closeIfIdle()]
         #expect(steps == [.nothing])
         _ = state.queue.remove(sender)
-        isDrained = [state.drained(3), state.drained(3)]
+        // The answer came while somebody waited to send, so the port is asked again.
+        steps = [state.closeIfIdle()]
+        #expect(steps == [.waits(isProbed: false)])
+        state.probe(4)
+        isDrained = [state.drained(4), state.drained(4)]
         #expect(isDrained == [true, false])
         let lifecycle = state.queue.lifecycle
         #expect(lifecycle == .unconnected)

@@ -62,6 +62,69 @@ import Testing
         #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
     }
 
+    @Test func `a name that the borrower has registered comes back with the port`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        try borrower.nameServer.register(lent.port, name: "extra")
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        let names = port.runtime.nameServer
+        #expect(try names.names().sorted() == ["extra", "service"])
+        for name in ["extra", "service"] {
+            #expect(try homes.runtime().nameServer.port(forName: name) == port.sendRight)
+            try names.remove(port, name: name)
+        }
+        #expect(try names.names() == [])
+    }
+
+    @Test func `the process of a borrower that ends the port cannot take its name`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        // The lender hears of the end later.
+        let goOn = try block(try lent.loan.receiveRight.offer.channel.retainedRuntime())
+        lent.port.invalidate()
+        let other = try MachPort(nameServer: borrower.nameServer)
+        #expect(errorKind { try borrower.nameServer.register(other, name: "service") } == "nameInUse")
+        goOn.open()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
+    }
+
+    @Test func `a name that its port's borrower has given up does not come back when another port has it`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        let lender = try lent.loan.receiveRight.offer.channel.retainedRuntime()
+        try borrower.nameServer.remove(lent.port, name: "service")
+        let other = try MachPort(nameServer: lender.nameServer)
+        // The lender gives its own entry up when it has heard that the borrower has the port.
+        #expect(waitUntil { (try? lender.nameServer.register(other, name: "service")) != nil })
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try homes.runtime().nameServer.port(forName: "service") == other.sendRight)
+        #expect(port.receiver.exposure.names == [])
+        other.invalidate()
+        #expect(try lender.nameServer.names() == [])
+    }
+
+    @Test(arguments: [true, false])
+    func `a message port that is back is the existing one, also when its former object is released`(
+        _ isClaimed: Bool
+    ) throws {
+        let lender = homes.runtime()
+        var server: LocalMessagePort? = try LocalMessagePort(name: "service", nameServer: lender.nameServer)
+        let port = try #require(server).port
+        let loan = try MachPort.Loan(port)
+        if isClaimed {
+            try homes.received(loan.receiveRight, of: port, in: homes.runtime()).claim(before: .patience).invalidate()
+        }
+        let returned = LocalMessagePort(returned: try loan.takeBack(before: .patience), nameServer: lender.nameServer)
+        #expect(LocalMessagePort.existing("service", nameServer: lender.nameServer) === returned)
+        server = nil
+        #expect(LocalMessagePort.existing("service", nameServer: lender.nameServer) === returned)
+        try returned.rename(to: "other")
+        #expect(try lender.nameServer.names() == ["other"])
+    }
+
     @Test func `what the borrower has taken of the first messages, and of those in lanes, does not come back`() throws {
         let lent = try lend(waiting: 1...10, to: homes.runtime())
         try send(11...20, by: lent.sender)
@@ -302,6 +365,41 @@ import Testing
         #expect(waitUntil { !lent.sender.isValid })
     }
 
+    @Test func `the rights of a borrower that ends the port follow it`() throws {
+        let lent = try lend(to: homes.runtime())
+        let (own, isTold) = (lent.port.sendRight, Shared(false))
+        own.onInvalidation { isTold.withLock { $0 = true } }
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        try own.send(MachPort.Message(id: 1), before: .patience)
+        #expect(try ids(port, 1) == [1])
+        #expect(!isTold.withLock { $0 })
+        port.invalidate()
+        #expect(waitUntil { isTold.withLock { $0 } })
+    }
+
+    @Test func `a port comes back though its directory has moved away meanwhile`() throws {
+        let lent = try lendWithQueues()
+        let away = sandbox.path + "-away"
+        #expect(rename(sandbox.path, away) == 0)
+        #expect(mkdir(sandbox.path, 0o700) == 0)
+        defer {
+            sandbox.remove(sandbox.path)
+            _ = rename(away, sandbox.path)
+        }
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 190) == Array(11...200))
+        #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
+    }
+
+    @Test func `a port whose directory was removed does not come back, and its lender learns that`() throws {
+        let lent = try lendWithQueues()
+        try sandbox.remake()
+        lent.port.invalidate()
+        #expect(errorKind { _ = try lent.loan.takeBack(before: .now + .seconds(30)) } == "isInvalid")
+    }
+
     @Test func `without its lender a port ends with its borrower`() throws {
         var lent: Lent? = try lend(to: homes.runtime())
         let (port, sender) = try (#require(lent?.port), #require(lent?.sender))
@@ -340,34 +438,6 @@ import Testing
     }
 
     // MARK: Borrowers that hand the port over
-
-    /// A process that claims a borrowed port, and gets all that waits there, without taking the port.
-    private final class Claimant {
-        let parts: MachPort
-        private let answers: MachPort.SendRight
-        private(set) var ids: [UInt32] = []
-
-        /// - Parameter right: The right in another runtime than the borrower's.
-        init(_ right: MachPort.ReceiveRight) throws {
-            let runtime = try right.offer.channel.retainedRuntime()
-            parts = try MachPort(queueLimit: 10_000, nameServer: runtime.nameServer)
-            try right.offer.send(MachPort.Message(.claim, replyPort: parts.sendRight), before: .patience)
-            answers = try #require(try parts.receive(before: .patience).replyPort)
-            try answers.send(MachPort.Message(.ready, [MachPort.Message.bytes(of: [77])]), before: .patience)
-            while true {
-                let message = try parts.receive(before: .patience)
-                guard message.step == .message else {
-                    #expect(message.step == .complete)
-                    return
-                }
-                if let waiting = message.waiting { ids.append(waiting.header.id) }
-            }
-        }
-
-        func fail() throws {
-            try answers.send(MachPort.Message(failed: .unavailable(reason: "a test")), before: .patience)
-        }
-    }
 
     /// A borrowed port at which messages wait that have come with it, and in a lane.
     private func lendWithQueues() throws -> Lent {
@@ -414,6 +484,19 @@ import Testing
         let port = try lent.loan.takeBack(before: .patience)
         #expect(try ids(port, 190) == Array(11...200))
         expectNoMore(port)
+        withExtendedLifetime(claimant) {}
+    }
+
+    @Test func `what waits comes back from a borrower that ends while its claimant is stopped`() throws {
+        let lent = try lendWithQueues()
+        let claimant = try Claimant(try homes.received(lent.port, in: homes.runtime()), isStopped: true)
+        #expect(waitUntil { !claimant.parts.receiver.intake.look().isEmpty })
+        // The hand-over itself would take ten seconds.
+        let deadline = ContinuousClock.now + .seconds(6)
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: deadline)
+        #expect(.now < deadline)
+        #expect(try ids(port, 190) == Array(11...200))
         withExtendedLifetime(claimant) {}
     }
 
@@ -580,6 +663,24 @@ import Testing
         let last = try ids(back, 3)
         #expect(last == [6, 7, 8])
         memory.unmap()
+    }
+
+    /// What the claim has made of the port by then is no borrower's, whose end would bring the port back to the lender.
+    @Test func `a claim that gives up in the midst leaves a lent port where it is`() throws {
+        let lent = try lend(to: homes.runtime())
+        // Memory that does not come holds the hand-over up.
+        let peer = try HostilePeer(to: lent.port)
+        peer.announce(at: 0)
+        let right = try homes.received(lent.port, in: homes.runtime())
+        #expect(errorKind { _ = try right.claim(before: .now + .seconds(1)) } == "receiveTimedOut")
+        #expect(waitUntil { !lent.port.receiver.intake.isPaused })
+        try send(1...3, by: lent.sender)
+        #expect(lent.port.isValid)
+        peer.cut()
+        #expect(try ids(lent.port, 3) == [1, 2, 3])
+        try send(4...5, by: lent.sender)
+        lent.port.invalidate()
+        #expect(try ids(try lent.loan.takeBack(before: .patience), 2) == [4, 5])
     }
 
     @Test func `a lane of rubbish is none of the messages that come back`() throws {
@@ -794,7 +895,7 @@ import Testing
 
     enum BorrowersEnd: CaseIterable { case kill, exit }
 
-    /// The borrower ends under load again and again. Nothing is lost but the message in its hand.
+    /// The borrower ends under load again and again. Nothing is lost but the message in its hand, and the name is never free.
     @Test(arguments: [true, false], BorrowersEnd.allCases)
     func `a port comes back from a process that ends`(_ waits: Bool, _ end: BorrowersEnd) throws {
         let desk = try Desk(sandbox, queueLimit: 10_000)
@@ -819,6 +920,18 @@ import Testing
                 sent.withLock { $0 += 1 }
                 if !waits, number % 16 == 0 { usleep(200) }
             }
+        }
+        let (folder, free) = (try sandbox.folder("service"), Shared(0))
+        let looker = try RunLoopThread { _ in
+            while !isOver.withLock({ $0 }) {
+                if access(folder, F_OK) != 0 { free.withLock { $0 += 1 } }
+                usleep(100)
+            }
+        }
+        defer {
+            isOver.withLock { $0 = true }
+            looker.stop()
+            looker.join()
         }
         var generator = SplitMix64(seed: waits ? 1 : 2)
         let rounds = Scale.count(6, long: 200)
@@ -858,5 +971,6 @@ import Testing
         #expect(faults.allSatisfy { $0.1 == $0.0 + 2 }, "\(faults.prefix(5))")
         // One that exits does so between two messages.
         #expect(lost <= (end == .kill ? rounds : 0))
+        #expect(free.withLock { $0 } == 0)
     }
 }

@@ -324,6 +324,34 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
         withExtendedLifetime(right) {}
     }
 
+    @Test func `a sender that waits for a way for descriptors learns the end of the port`() throws {
+        let owner = runtime()
+        let port = try MachPort(nameServer: owner.nameServer)
+        try owner.nameServer.register(port, name: "ending")
+        let right = try runtime().nameServer.port(forName: "ending", before: .patience)
+        try right.send(MachPort.Message(id: 1), before: .patience)
+        let (hasBegun, goOn, error) = (Latch(), Latch(), Shared<PortError?>(nil))
+        try owner.housekeeping.perform {
+            hasBegun.open()
+            _ = goOn.wait(until: .patience)
+        }
+        #expect(hasBegun.wait(until: .patience))
+        let pipe = SentPipe()
+        let thread = try RunLoopThread { _ in
+            let found = portError {
+                try right.send(MachPort.Message([.descriptor(pipe.descriptor)]), before: .patience)
+            }
+            error.withLock { $0 = found }
+        }
+        #expect(waitUntil { right.channel.state.withLock { $0.descriptors.isAsked } })
+        port.invalidate()
+        goOn.open()
+        thread.stop()
+        thread.join()
+        let text = error.withLock { $0.map { "\($0)" } ?? "" }
+        #expect(text.contains("became invalid"), "\(text)")
+    }
+
     // MARK: Processes
 
     // By ZeroMQ, a killed sender loses what has not left its process.

@@ -187,6 +187,31 @@ import Testing
         withExtendedLifetime((first, second)) {}
     }
 
+    /// The directory in which the process has never been shows nothing of its end.
+    @Test(arguments: [false, true])
+    func `a process that was cut off while its directory was removed is not dead`(_ isMadeAgain: Bool) throws {
+        let (one, other, third) = (runtime(), runtime(), runtime())
+        let port = try MachPort(nameServer: one.nameServer)
+        let right = MachPort.SendRight(other.channels.channel(to: try port.receiver.exposure.exposedRight()))
+        let isTold = Shared(false)
+        right.onInvalidation { isTold.withLock { $0 = true } }
+        let connection = try #require(try right.channel.connectToOwner(before: .patience))
+        sandbox.remove(sandbox.path)
+        var another: MachPort?
+        if isMadeAgain {
+            another = try register("another", third.nameServer)
+            _ = try other.nameServer.port(forName: "another", before: .patience)
+        }
+        connection.cut()
+        #expect(waitUntil { !other.control.isConnected(to: one.incarnation) })
+        #expect(errorKind { _ = try right.channel.connectToOwner(before: .patience) } == "cannotConnect")
+        #expect(!isTold.withLock { $0 })
+        _ = try port.receiver.exposure.exposedRight()
+        try right.send(MachPort.Message(id: 1), before: .patience)
+        #expect(try port.receive(before: .patience).id == 1)
+        withExtendedLifetime(another) {}
+    }
+
     @Test func `a process whose own folder was removed makes it anew with what it needs`() throws {
         let one = runtime()
         var ports = ["before": try register("before", one.nameServer)]

@@ -30,6 +30,84 @@ import Testing
         try (0..<count).map { _ in try port.receive(before: .patience).id }
     }
 
+    @Test func `a right that nobody uses keeps the channel to the present home alone`() throws {
+        var port = try MachPort(nameServer: homes.runtime().nameServer)
+        let right = try right(to: port, in: homes.runtime())
+        // A channel that has sent watches the port.
+        try right.send(MachPort.Message(id: 1), before: .patience)
+        #expect(try port.receive(before: .patience).id == 1)
+        let first = right.channel
+        for _ in 0..<5 {
+            port = try move(port, to: homes.runtime())
+            let home = port.receiver.id
+            #expect(waitUntil { first.successor.withLock { $0?.id } == home })
+        }
+        let next = try #require(first.successor.withLock { $0 })
+        let hasMoved = next.hasMoved.load(ordering: .acquiring)
+        #expect(!hasMoved)
+        #expect(next.channels.takeFollowers(of: next.id).compactMap(\.object).map(\.id) == [first.id])
+        try right.send(MachPort.Message(id: 2), before: .patience)
+        #expect(try port.receive(before: .patience).id == 2)
+    }
+
+    @Test func `a moved port's name is restored beside an entry that a dead owner has left`() throws {
+        let former = try MachPort(nameServer: homes.runtime().nameServer)
+        try former.runtime.nameServer.register(former, name: "mine")
+        let port = try move(former, to: homes.runtime())
+        let dead = WireRight(
+            id: PortID(incarnation: .random(), number: 1), queueLimit: 1, limit: 1, path: sandbox.path)
+        try sandbox.plant(NameEntry(name: "mine", right: dead, of: port.id))
+        let entry = "\(try sandbox.folder("mine"))/\(port.receiver.id.file)"
+        #expect(unlink(entry) == 0)
+        try port.receiver.exposure.directoryOfSocket().renewNames()
+        #expect(waitUntil { access(entry, F_OK) == 0 })
+        #expect(try port.runtime.nameServer.names() == ["mine"])
+    }
+
+    /// The next owner has been told the names by then.
+    @Test func `a port that is being handed over gets no further name`() throws {
+        let port = try MachPort(nameServer: homes.runtime().nameServer)
+        try port.runtime.nameServer.register(port, name: "first")
+        port.receiver.exposure.hide()
+        #expect(errorKind { try port.runtime.nameServer.register(port, name: "second") } == "unavailable")
+        #expect(errorKind { try port.runtime.nameServer.remove(port, name: "first") } == "unavailable")
+        #expect(waitUntil { (try? port.runtime.nameServer.names()) == ["first"] })
+        port.receiver.exposure.show()
+        try port.runtime.nameServer.register(port, name: "second")
+        #expect(try port.runtime.nameServer.names().sorted() == ["first", "second"])
+    }
+
+    /// Another way would overtake them.
+    @Test func `what is on its way by ZeroMQ stays first when the port has not moved`() throws {
+        let port = try MachPort(nameServer: homes.runtime().nameServer)
+        let sender = try homes.right(to: port, in: homes.runtime(.never))
+        try sender.send(MachPort.Message(id: 1), before: .patience)
+        // Nobody takes the message, and so nobody answers the probe.
+        sender.channel.waitForMove()
+        #expect(sender.channel.isOnTheMove)
+        sender.channel.stay()
+        #expect(sender.channel.isOpen)
+        try sender.send(MachPort.Message(id: 2), before: .patience)
+        for id in 1...2 as ClosedRange<UInt32> { #expect(try port.receive(before: .patience).id == id) }
+    }
+
+    @Test func `an owner knows who sends by ZeroMQ, also after the connection was cut`() throws {
+        let port = try MachPort(nameServer: homes.runtime().nameServer)
+        let runtime = homes.runtime()
+        guard runtime.control.takesLanes else { return }
+        let sender = try homes.right(to: port, in: runtime)
+        let isSent = Latch()
+        // That thread waits for no lane.
+        try runtime.housekeeping.perform {
+            if (try? sender.send(MachPort.Message(id: 1), before: .patience)) != nil { isSent.open() }
+        }
+        #expect(isSent.wait(until: .patience))
+        #expect(waitUntil { port.receiver.laneless.withLock { $0 } == [runtime.incarnation] })
+        port.receiver.laneless.withLock { $0 = [] }
+        try sender.channel.connectToOwner(before: .patience)?.cut()
+        #expect(waitUntil { port.receiver.laneless.withLock { $0 } == [runtime.incarnation] })
+    }
+
     @Test func `nobody takes from a port that moves, also when somebody has looked into its queue`() throws {
         let port = try MachPort(nameServer: runtime().nameServer)
         try port.sendRight.send(MachPort.Message(id: 1), before: .patience)
@@ -103,15 +181,14 @@ import Testing
         #expect(error.withLock { $0 } == nil)
     }
 
-    /// Lets a port go slowly.
+    /// Does something when a port has moved, and is still to be let go.
     private final class SlowLoan: PortLoan {
-        let isClaimed = Latch()
+        let body: @Sendable () -> Void
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
         var components: [MachPort.Message.Component] { [] }
         func begin(in directory: RegistryDirectory) {}
         func stayed(in directory: RegistryDirectory) {}
-        func lend(_ messages: [LocalMessage], _ names: [RegisteredName], at home: PortID) {
-            _ = isClaimed.wait(until: .now + .milliseconds(300))
-        }
+        func lend(_ messages: [LocalMessage], _ names: [RegisteredName], at home: PortID) { body() }
         func takeIfWanted() {}
         func stays() {}
     }
@@ -120,12 +197,13 @@ import Testing
         let (first, second) = (runtime(), runtime())
         let port = try MachPort(nameServer: first.nameServer)
         let sender = try right(to: port, in: runtime())
-        let loan = SlowLoan()
+        let isClaimed = Latch()
+        let loan = SlowLoan { _ = isClaimed.wait(until: .now + .milliseconds(300)) }
         #expect(try PortOffer.of(port).lend(loan))
         let gone = try move(port, to: second)
         let back: MachPort
         do {
-            defer { loan.isClaimed.open() }
+            defer { isClaimed.open() }
             back = try move(gone, to: first)
         }
         #expect(back.id == port.id)
@@ -135,6 +213,69 @@ import Testing
         try port.sendRight.send(MachPort.Message(id: 3), before: .patience)
         try gone.sendRight.send(MachPort.Message(id: 4), before: .patience)
         #expect(try ids(back, 2) == [3, 4])
+    }
+
+    @Test func `a port that is invalidated here when it has moved lives on`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        let sender = try right(to: port, in: runtime())
+        let isTold = Shared(false)
+        port.sendRight.onInvalidation { isTold.withLock { $0 = true } }
+        // The end of the port here waits until it has been let go.
+        let loan = SlowLoan {
+            let thread = try? RunLoopThread { _ in port.receiver.invalidate(waitsUntil: nil) }
+            thread?.stop()
+            thread?.join()
+        }
+        #expect(try PortOffer.of(port).lend(loan))
+        let moved = try move(port, to: runtime())
+        #expect(waitUntil { port.receiver.invalidated.value != nil })
+        for (id, right) in [port.sendRight, sender].enumerated() {
+            try right.send(MachPort.Message(id: UInt32(id)), before: .patience)
+        }
+        #expect(try ids(moved, 2) == [0, 1])
+        #expect(!isTold.withLock { $0 })
+        moved.invalidate()
+        #expect(waitUntil { isTold.withLock { $0 } })
+    }
+
+    @Test func `who comes late finds a port whose former owner handles a message still`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        let late = try right(to: port, in: runtime())
+        try port.receiver.intake.beginTurn()
+        let moved = try move(port, to: runtime())
+        #expect(waitUntil { port.receiver.channel.hasMoved.load(ordering: .acquiring) })
+        try late.send(MachPort.Message(id: 1), before: .patience)
+        #expect(try ids(moved, 1) == [1])
+        #expect(port.receiver.invalidated.value == nil)
+        port.receiver.intake.endTurn()
+        #expect(waitUntil { port.receiver.invalidated.value != nil })
+    }
+
+    @Test func `a port whose last move has failed moves, also when a sender has no lane`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        let sender = try right(to: port, in: runtime(.never))
+        for id in 1...3 as ClosedRange<UInt32> {
+            try sender.send(MachPort.Message(id: id), before: .patience)
+            let claimant = try Claimant(try homes.received(port, in: runtime()))
+            #expect(claimant.ids == Array(1...id))
+            // The next move begins to probe only when nobody does.
+            #expect(waitUntil { sender.channel.state.withLock { !$0.isProbing } })
+            try claimant.fail()
+            #expect(waitUntil { !port.receiver.intake.isPaused })
+        }
+    }
+
+    @Test func `nobody claims a port that was withdrawn while it was being handed over`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        let offer = try PortOffer.of(port)
+        let claimant = try Claimant(try homes.received(port, in: runtime()))
+        let next = try homes.received(port, in: runtime())
+        let end = try #require(PortOffer.withdrawUnlessClaimed(port))
+        try claimant.fail()
+        #expect(end.wait(until: .now + .seconds(30)) != nil)
+        #expect(errorKind { _ = try next.claim(before: .patience) } == "unavailable")
+        #expect(port.isValid)
+        withExtendedLifetime(offer) {}
     }
 
     @Test func `a port that is nowhere but at a former home has ended`() throws {

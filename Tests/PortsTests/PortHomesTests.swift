@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -52,6 +53,24 @@ struct PortHomesTests {
         #expect(try directory.nextHome(of: port, after: homes[1], ownerDied: true) == nil)
     }
 
+    @Test func `a sweep leaves the name of a dead borrower's port to the lender that waits for it`() throws {
+        let directory = try directory()
+        let lender = PortID(incarnation: sandbox.names.runtime.incarnation, number: 7)
+        try directory.beginLoan(of: port, by: lender)
+        try directory.beginMove(of: port, to: homes[0])
+        #expect(directory.commitMove(of: port, to: homes[0]))
+        let right = WireRight(id: homes[0], queueLimit: 1, limit: 1, path: sandbox.path)
+        try sandbox.plant(NameEntry(name: "lent", right: right, of: port))
+        mkdir(sandbox.file("\(homes[0].incarnation)"), 0o700)
+        try sandbox.write("", to: "\(homes[0].incarnation)/\(homes[0].number).lent")
+        #expect(try sandbox.names.sweep().names == [])
+        // Nor does another port get it.
+        let other = try MachPort(nameServer: sandbox.names)
+        #expect(errorKind { try sandbox.names.register(other, name: "lent") } == "nameInUse")
+        directory.endLoan(of: port, by: lender)
+        #expect(try sandbox.names.sweep().names == ["lent"])
+    }
+
     @Test func `what dead processes leave is swept, and other files stay`() throws {
         let directory = try directory()
         try directory.beginMove(of: port, to: homes[0])
@@ -67,10 +86,53 @@ struct PortHomesTests {
         #expect(PortID(file: port.file) == port)
     }
 
+    @Test func `a name that a dead borrower has left, and its lender gives up, is free`() throws {
+        let directory = try directory()
+        let port = try MachPort(nameServer: sandbox.names)
+        let right = WireRight(id: homes[0], queueLimit: 1, limit: 1, path: sandbox.path)
+        try directory.beginLoan(of: port.id, by: port.receiver.id)
+        try sandbox.plant(NameEntry(name: "extra", right: right, of: port.id))
+        let other = try MachPort(nameServer: sandbox.names)
+        #expect(errorKind { try sandbox.names.register(other, name: "extra") } == "nameInUse")
+        try sandbox.names.remove(port, name: "extra")
+        try sandbox.names.register(other, name: "extra")
+        try sandbox.names.remove(other, name: "extra")
+        // The port itself gets it also without that.
+        try sandbox.plant(NameEntry(name: "extra", right: right, of: port.id))
+        try sandbox.names.register(port, name: "extra")
+        #expect(try sandbox.names.port(forName: "extra") == port.sendRight)
+    }
+
+    @Test func `the socket of a port that is being handed over is out of sight, and then the same again`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        let directory = try port.receiver.exposure.directoryOfSocket()
+        let socket = sandbox.file("\(port.receiver.id.incarnation)/\(port.receiver.id.number)")
+        func inode() -> ino_t? {
+            var status = stat()
+            return stat(socket, &status) == 0 ? status.st_ino : nil
+        }
+        let former = try #require(inode())
+        for _ in 0..<2 {
+            port.receiver.exposure.hide()
+            #expect(inode() == nil)
+            port.receiver.exposure.show()
+            #expect(inode() == former)
+        }
+        // Others see that the port lives.
+        try sandbox.names.register(port, name: "mine")
+        port.receiver.exposure.hide()
+        let others = PortRuntime(directory: sandbox.path).nameServer
+        let other = try MachPort(nameServer: others)
+        #expect(errorKind { try others.register(other, name: "mine") } == "nameInUse")
+        port.invalidate()
+        #expect(waitUntil { directory.own.withLock { $0.sockets } == ["c"] })
+        #expect(!sandbox.files.contains { $0.contains("~") })
+    }
+
     @Test func `a port that comes with a name that nobody has any more gets it as another port does`() throws {
         let directory = try directory()
         let port = try MachPort(nameServer: sandbox.names)
-        try directory.take("clock", with: port.receiver.exposure, isService: true)
+        #expect(try directory.take("clock", with: port.receiver.exposure, isService: true))
         #expect(try sandbox.names.port(forName: "clock") == port.sendRight)
         // An entry that somebody removes is restored only for a name that is known.
         #expect(directory.own.withLock { $0.names.values.map(\.name) } == ["clock"])

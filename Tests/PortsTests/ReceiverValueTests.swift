@@ -92,7 +92,29 @@ import Testing
         }
         #expect(counts.ended.count == 16)
         #expect(counts.ended.last?.sender.pid == 100)
-        _ = counts.statistics(taken: 12, ownSent: 3, isEmpty: true, now: .now)
+        // All that was sent has come.
+        _ = counts.statistics(taken: 119, ownSent: 3, isEmpty: true, now: .now)
+        #expect(counts.ended.isEmpty)
+    }
+
+    @Test func `what is on its way to an empty queue is still its sender's`() {
+        var counts = StatisticsCounts()
+        let (one, other) = (Incarnation.random(), Incarnation.random())
+        counts.note(sent: 10, by: one)
+        _ = counts.statistics(taken: 10, ownSent: 0, isEmpty: true, now: .now)
+        counts.note(sent: 50, by: other)
+        let waiting = counts.statistics(taken: 10, ownSent: 0, isEmpty: true, now: .now).waiting
+        #expect(waiting == 50)
+        #expect(counts.sinceEmpty(by: other) == 50)
+        #expect(counts.sinceEmpty(by: one) == 0)
+        counts.senderDied(other, ProcessIdentity(pid: 7, program: "x"))
+        #expect(counts.ended.map(\.sinceEmpty) == [50])
+        _ = counts.statistics(taken: 20, ownSent: 0, isEmpty: true, now: .now)
+        #expect(counts.ended.map(\.sinceEmpty) == [40])
+        // The rest was lost with its sender, and others send without end.
+        _ = counts.statistics(taken: 21, ownSent: 1, isEmpty: true, now: nil)
+        #expect(counts.ended.map(\.sinceEmpty) == [40])
+        _ = counts.statistics(taken: 22, ownSent: 2, isEmpty: true, now: .now + .seconds(2))
         #expect(counts.ended.isEmpty)
     }
 

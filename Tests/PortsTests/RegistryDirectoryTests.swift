@@ -403,7 +403,98 @@ import Testing
             do { try interruption.withLock { $0.take() }?() } catch { Issue.record(error) }
             return WireRight(id: id, queueLimit: 1, limit: 1, path: path)
         }
-        func took(_ entry: NameEntry, in directory: RegistryDirectory) {}
+        func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool { true }
+        func gaveUpName(_ name: String, in directory: RegistryDirectory) {}
+    }
+
+    /// A port whose socket cannot be made at first.
+    private final class LatePort: RegisteredPort {
+        let id = PortID(incarnation: PortRuntime.shared.incarnation, number: 1)
+        var publicID: PortID { id }
+        let path: String
+        let attempts = Shared(0)
+        let names = Shared<[String]>([])
+
+        init(in path: String) { self.path = path }
+
+        func exposedRight() throws(PortError) -> WireRight {
+            let attempt = attempts.withLock { attempts in
+                attempts += 1
+                return attempts
+            }
+            if attempt == 1 { throw .directory(path, call: "open", errno: EACCES) }
+            return WireRight(id: id, queueLimit: 1, limit: 1, path: path)
+        }
+        func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool {
+            names.withLock { $0.append(entry.name) }
+            return true
+        }
+        func gaveUpName(_ name: String, in directory: RegistryDirectory) {
+            names.withLock { $0.removeAll { $0 == name } }
+        }
+    }
+
+    @Test func `a name that has come with a port waits for a directory that refuses it`() throws {
+        let port = LatePort(in: sandbox.path)
+        let registry = Registry(PortRuntime.shared.control) { $0 == 1 ? port : nil }
+        defer { registry.close(before: .now + .seconds(1)) }
+        let (isTaken, lost) = (Latch(), Shared(0))
+        registry.take("late", isService: true, at: sandbox.path, with: port) {
+            isTaken.open()
+        } isLost: { _ in
+            lost.withLock { $0 += 1 }
+        }
+        #expect(isTaken.wait(until: .patience))
+        #expect(port.names.withLock { $0 } == ["late"])
+        #expect(lost.withLock { $0 } == 0)
+    }
+
+    @Test func `a name that is given up while its directory refuses it is not taken later`() throws {
+        let port = LatePort(in: sandbox.path)
+        let registry = Registry(PortRuntime.shared.control) { $0 == 1 ? port : nil }
+        defer { registry.close(before: .now + .seconds(1)) }
+        let (isTaken, isOver) = (Latch(), Latch())
+        registry.take("late", isService: true, at: sandbox.path, with: port) {
+            isTaken.open()
+        } isLost: { _ in
+        }
+        let directory = try registry.directory(sandbox.path)
+        #expect(registry.awaitedNames(of: port.id).map(\.name) == ["late"])
+        #expect(registry.giveUpAwaiting("late", in: directory, for: port.id))
+        #expect(!registry.giveUpAwaiting("late", in: directory, for: port.id))
+        // Behind the next attempt.
+        registry.housekeeping.perform(after: .seconds(1)) { isOver.open() }
+        #expect(isOver.wait(until: .patience))
+        #expect(!isTaken.wait(until: .now))
+        #expect(port.names.withLock { $0 } == [])
+        #expect(try directory.entry("late") == nil)
+    }
+
+    @Test func `names stay in a directory that is back in its place, and none come into one that is away`() throws {
+        let (path, away) = (sandbox.file("moving"), sandbox.file("away"))
+        let port = InterruptedPort(1, in: path)
+        let registry = Registry(PortRuntime.shared.control) { $0 == 1 ? port : nil }
+        defer { registry.close(before: .now + .seconds(1)) }
+        let first = try registry.directory(path)
+        #expect(try first.give("mine", to: port))
+        #expect(rename(path, away) == 0)
+        // Made by a thread that goes on when the first directory is back.
+        let second = try RegistryDirectory(path, registry)
+        #expect(try !first.give("late", to: port))
+        #expect(try first.entry("late") == nil)
+        #expect(try !first.take("come", with: port, isService: true))
+        #expect(try first.entry("come") == nil)
+        sandbox.remove(path)
+        #expect(rename(away, path) == 0)
+        #expect(first.move(to: second))
+        #expect(try first.entry("mine")?.right.id == port.id)
+        // Two others follow each other.
+        #expect(rename(path, away) == 0)
+        let next = try RegistryDirectory(path, registry)
+        sandbox.remove(path)
+        #expect(mkdir(path, 0o700) == 0)
+        #expect(!first.move(to: next))
+        #expect(try registry.directory(path).entry("mine")?.right.id == port.id)
     }
 
     @Test(arguments: [false, true])
@@ -412,13 +503,13 @@ import Testing
         let registry = Registry(PortRuntime.shared.control) { number in ports.first { $0.id.number == number } }
         let directory = try registry.directory(sandbox.path)
         defer { registry.close(before: .now + .seconds(1)) }
-        try directory.give("mine", to: ports[0])
+        #expect(try directory.give("mine", to: ports[0]))
         // The entry is away, so there is something to restore.
         #expect(unlink("\(try sandbox.folder("mine"))/\(ports[0].id.file)") == 0)
         ports[0].interruption.withLock {
             $0 = {
                 try directory.unregister("mine", from: ports[0].id)
-                if goesToOther { try directory.give("mine", to: ports[1]) }
+                if goesToOther { #expect(try directory.give("mine", to: ports[1])) }
             }
         }
         #expect(try directory.restore("mine") == .unneeded)

@@ -23,7 +23,8 @@ struct RequestLedgerTests {
         func connectionEnded(_ peer: ControlConnection, isLast: Bool) {}
         func channelBecameInvalid(_ port: PortID) {}
         func requestRefused(_ number: UInt64, of asker: Incarnation) {}
-        func mayBeAlive(_ address: ControlAddress) -> Bool { false }
+        func mayBeAlive(_ address: ControlAddress, _ former: FormerPeer?) -> Bool { false }
+        func place(of peer: Incarnation) -> (@Sendable () -> Bool)? { nil }
         func rights(to peer: Incarnation) -> [PeerRight] { [] }
         func ownPortHasMoved(_ number: UInt64) {}
         func home(of port: PortID, in directory: String) -> PortID? { nil }

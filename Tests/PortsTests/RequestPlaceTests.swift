@@ -34,6 +34,16 @@ struct RequestPlaceTests {
         #expect(place.unanswered() == .end)
     }
 
+    @Test func `a reply on its way has time to arrive in a process that was stopped past the deadline`() {
+        typealias Found = StatisticsCollector.Collected
+        var end = PendingReplies.PortEnd(port: homes[0], isOwnerAlive: true, didEnd: true, deadline: .now)
+        let none = Found(statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
+        let one = Found(statistics: .init(received: 5, waiting: 1), isQueued: false, silent: [])
+        let checks = PendingReplies.PortEnd.mostLateChecks
+        let found = ([none] + Array(repeating: one, count: checks + 1)).map { end.mayHaveReply(at: 1, $0) }
+        #expect(found == [false] + Array(repeating: true, count: checks) + [false])
+    }
+
     @Test func `a request that a living owner has stays with it`() {
         var place = sent()
         #expect(place.portLeft(homes[0]) == .nothing)

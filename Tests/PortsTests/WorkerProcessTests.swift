@@ -173,6 +173,22 @@ import Testing
         #expect(worker.waitForExit(before: .patience) == .signaled(SIGTERM))
     }
 
+    @Test(arguments: [false, true])
+    func `a worker that ends with its launcher at first may outlive it`(_ outlives: Bool) throws {
+        let desk = try Desk(sandbox)
+        let launcher = Child("launch-at-first", outlives ? "outlive" : "end", folder.path, in: sandbox)
+        _ = try desk.port.receive(before: .patience)
+        #expect(waitUntil { lines("pid").count == 1 })
+        let worker = try #require(lines("pid").first.flatMap { pid_t($0) })
+        launcher.kill()
+        if outlives {
+            #expect(launcher.wait() == -SIGKILL)
+            #expect(!ProcessStatus.isEnding(worker))
+            kill(worker, SIGKILL)
+        }
+        #expect(waitUntil { ProcessStatus.isEnding(worker) })
+    }
+
     @Test func `what a worker has started ends with it if it is to end with its launcher`() throws {
         var program = WorkerProcess.Configuration("/bin/sh", ["-c", "sleep 1000 & echo $!; wait"])
         program.standardOutput = .file("\(folder.path)/output")

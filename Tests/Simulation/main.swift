@@ -5,7 +5,7 @@ import SimulatedCalls
 // Plays machines. Each seed has a process of its own, so that a seed finds the same addresses whatever ran before.
 
 let usage = """
-    usage: simulate [--steps N] [--jobs N] [--first] FIRST [LAST]
+    usage: simulate [--steps N] [--jobs N] [--first] [--by N] FIRST [LAST]
            simulate [--steps N] [--skip N,N…] --tell SEED
            simulate [--steps N] --shrink SEED
 
@@ -13,6 +13,7 @@ let usage = """
       --steps N   how long faults go on, in turns of threads; 2000 unless told otherwise
       --jobs N    how many machines to play at a time; as many as there are processors unless told otherwise
       --first     stop at the first broken promise
+      --by N      play each Nth seed; ports move and are lent with the multiples of 3
       --tell      tell each call that others see
       --shrink    find the few faults that break the promise, and draw who did what
       --skip N,N  leave out the faults with these numbers
@@ -22,6 +23,7 @@ struct Options {
     var steps = 2_000
     var jobs = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
     var stopsAtFirst = false
+    var stride: UInt64 = 1
     var tells = false
     var shrinks = false
     var skipped: Set<Int> = []
@@ -41,6 +43,9 @@ struct Options {
                 jobs = number
             case "--skip": skipped = Set((rest.popFirst() ?? "").split(separator: ",").compactMap { Int($0) })
             case "--first": stopsAtFirst = true
+            case "--by":
+                guard let number = rest.popFirst().flatMap({ UInt64($0) }), number > 0 else { return nil }
+                stride = number
             case "--tell": tells = true
             case "--shrink": shrinks = true
             default:
@@ -53,6 +58,9 @@ struct Options {
     }
 
     var isOne: Bool { seeds.count == 1 }
+
+    /// The seeds to play, in order.
+    var played: [UInt64] { Array(Swift.stride(from: seeds.lowerBound, through: seeds.upperBound, by: Int(stride))) }
 }
 
 /// Plays a machine, and ends the process: with 0 if all promises were kept.
@@ -96,7 +104,7 @@ func playApart(_ seed: UInt64, _ options: Options, _ detail: Story.Detail) -> (i
 func playAll(_ job: Int, of jobs: Int, _ options: Options) -> Int32 {
     var failures: Int32 = 0
     simulated_pin(Int32(job))
-    for seed in options.seeds where Int(seed % UInt64(jobs)) == job {
+    for (place, seed) in options.played.enumerated() where place % jobs == job {
         if !playApart(seed, options, options.tells ? .all : .line).isKept { failures = min(failures + 1, 100) }
         if options.stopsAtFirst, failures > 0 { break }
     }
@@ -139,7 +147,7 @@ guard simulated_fix_addresses(CommandLine.unsafeArgv) else { exit(70) }
 simulated_set_up_output()
 if options.shrinks { exit(shrink(options.seeds.lowerBound, options)) }
 
-let jobs = min(options.jobs, options.seeds.count)
+let jobs = min(options.jobs, options.played.count)
 var children: [Int32] = []
 for job in 0..<jobs {
     let child = simulated_fork()
@@ -157,6 +165,6 @@ for _ in 0..<jobs {
 }
 if !options.isOne, !options.stopsAtFirst || failures == 0 {
     let outcome = failures == 0 ? "all promises kept" : "\(failures) with a broken promise"
-    print("\(options.seeds.count) machines: \(outcome)")
+    print("\(options.played.count) machines: \(outcome)")
 }
 exit(failures == 0 ? 0 : 1)

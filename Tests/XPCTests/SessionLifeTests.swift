@@ -20,6 +20,8 @@ import Testing
         let port = PortIdentity(PortID(incarnation: .random(), number: 1), name: "service")
         let failure = RequestFailure("it was ended by signal 11")
         #expect(XPCRichError(PortError.failed(port: port, failure)).canRetry)
+        let unknown = RequestFailure(components: [], isUnknownRequest: true)
+        #expect(!XPCRichError(PortError.failed(port: port, unknown)).canRetry)
     }
 
     @Test func `a session without a listener throws an error that may be retried`() {

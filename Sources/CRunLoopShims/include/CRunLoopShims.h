@@ -154,10 +154,14 @@ const void *crl_memory_map_frozen(int descriptor, uint64_t size);
 uint64_t crl_memory_size(int descriptor);
 // Maps such a file: NULL with errno unless it has this size, and its first page gets memory. A forked child has no mapping.
 void *crl_memory_map(int descriptor, uint64_t size);
+// The same for its first bytes, whatever its size.
+void *crl_memory_map_begin(int descriptor, uint64_t size);
 // Writes the bytes of such a file. False with errno without memory.
 bool crl_memory_write(int descriptor, const void *bytes, uint64_t size);
 // Copies the bytes of such a file. False unless it has them all.
 bool crl_memory_read(int descriptor, void *bytes, uint64_t size);
+// Reads bytes of such a file from an offset on.
+bool crl_memory_read_at(int descriptor, void *bytes, uint64_t size, uint64_t offset);
 void crl_memory_unmap(void *memory, uint64_t size);
 // Gives pages memory now, so that a write gets no signal for want of memory. 0, or -1 with errno.
 int crl_memory_populate(void *pages, uint64_t size);

@@ -16,8 +16,7 @@ struct LaneIntake: ~Copyable {
     private var haveStopped = false
     /// Whether records wait in lanes that were stopped. They precede what their senders send by ZeroMQ now.
     var haveStoppedRecords: Bool {
-        haveStopped
-            && lanes.contains { lane in lane.map { $0.isStopped && $0.former == nil && $0.hasRecord } ?? false }
+        haveStopped && lanes.contains { lane in lane.map { $0.isStopped && $0.hasRecord } ?? false }
     }
 
     /// The records of one lane before another has its turn.
@@ -29,6 +28,7 @@ struct LaneIntake: ~Copyable {
     var all: [LaneReceiver] { lanes.compactMap(\.self) }
     /// A peer's lanes in the order in which it has sent by them.
     var inOrder: [LaneReceiver] { all.sorted { $0.order < $1.order } }
+    func lanes(of peer: Incarnation) -> [LaneReceiver] { inOrder.filter { $0.peer == peer } }
 
     /// The set of the lanes' bells; nil when no descriptor is left.
     mutating func makeBells() -> BellSet? {
@@ -38,14 +38,23 @@ struct LaneIntake: ~Copyable {
 
     /// The most lanes of one peer, of which all but one were stopped.
     private static let mostOfOne = 64
+    /// The lanes since ZeroMQ had its turn whose peers had a lane with messages before. Those precede ZeroMQ, so peers that
+    /// ask for lane after lane would keep all others waiting.
+    private var inRow = 0
+    static let mostInRow = 1024
+
+    /// ZeroMQ has its turn.
+    mutating func endRow() { inRow = 0 }
 
     /// - Returns: False when the kernel refuses to watch the bell, or the peer has too many.
     mutating func add(_ lane: LaneReceiver) -> Bool {
-        guard lanes.count(where: { $0?.peer == lane.peer }) < Self.mostOfOne else { return false }
+        let formers = lanes(of: lane.peer)
+        guard formers.count < Self.mostOfOne, formers.isEmpty || inRow < Self.mostInRow else { return false }
         let place = lanes.firstIndex { $0 == nil } ?? lanes.count
         guard makeBells()?.add(lane.bell, place) == true else { return false }
         lastOrder += 1
-        (lane.order, lane.former) = (lastOrder, self.lane(of: lane.peer))
+        (lane.order, lane.former) = (lastOrder, formers.last)
+        if !formers.isEmpty { inRow += 1 }
         if place == lanes.count { lanes.append(lane) } else { lanes[place] = lane }
         return true
     }
@@ -56,17 +65,21 @@ struct LaneIntake: ~Copyable {
     }
 
     /// Removes the lanes that have ended.
-    private mutating func removeEnded() {
+    /// - Returns: The number of lanes for which they have made way, and which takers look at now.
+    @discardableResult
+    private mutating func removeEnded() -> Int {
         for (place, lane) in lanes.enumerated() where lane?.isEnded == true {
             if let lane { bells?.remove(lane.bell) }
             lanes[place] = nil
         }
         open.removeAll(where: \.isEnded)
         haveStopped = lanes.contains { $0?.isStopped == true }
+        let others = open.count
         for case let lane? in lanes where lane.former?.isEnded == true {
             while let former = lane.former, former.isEnded { lane.former = former.former }
             openLane(lane)
         }
+        return open.count - others
     }
 
     /// Opens the lanes that were rung.
@@ -153,11 +166,6 @@ struct LaneIntake: ~Copyable {
         closeEmpty()
     }
 
-    /// The lane of a peer; the newest one, should an older one not be empty yet.
-    func lane(of peer: Incarnation) -> LaneReceiver? {
-        lanes.lazy.compactMap(\.self).filter { $0.peer == peer }.max { $0.order < $1.order }
-    }
-
     /// A peer has handed over the memory of a message; nil when it was lost on its way.
     mutating func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
         for case let lane? in lanes where lane.peer == peer && !lane.isEnded {
@@ -196,20 +204,21 @@ struct LaneIntake: ~Copyable {
                 return (lane, record)
             case .nothing:
                 lane.emptyLooks += 1
-                if lane.isEnding || lane.emptyLooks >= Self.mostEmptyLooks, lane.close() { removeClosed() }
+                if lane.isEnding || lane.emptyLooks >= Self.mostEmptyLooks, lane.close() { looks += removeClosed() }
             case .broken:
                 lane.warnBroken()
                 lane.end()
-                removeEnded()
+                looks += removeEnded()
             }
         }
         return nil
     }
 
-    private mutating func removeClosed() {
+    @discardableResult
+    private mutating func removeClosed() -> Int {
         let haveEnded = open.contains(where: \.isEnded)
         open.removeAll { !$0.isOpen }
-        if haveEnded { removeEnded() }
+        return haveEnded ? removeEnded() : 0
     }
 
     /// Closes the open lanes.

@@ -47,14 +47,34 @@ struct LaneMemory: @unchecked Sendable {
 
     /// Maps the memory behind a descriptor, which may be anything that a peer has handed over.
     init?(_ descriptor: Int32) {
-        let mapped = crl_memory_size(descriptor)
-        guard (Self.mapped(Self.smallest)...Self.mapped(Self.largest)).contains(mapped) else { return nil }
-        let size = Int(mapped) - Self.headSize
-        guard size % 4096 == 0, Self.hasAddressSpace(for: mapped),
-            let start = crl_memory_map(descriptor, mapped)
+        guard let size = Self.size(of: descriptor), Self.hasAddressSpace(for: Self.mapped(size)),
+            let start = crl_memory_map(descriptor, Self.mapped(size))
         else { return nil }
         (self.start, self.size) = (start, size)
     }
+
+    private init(_ start: UnsafeMutableRawPointer, _ size: Int) { (self.start, self.size) = (start, size) }
+
+    /// The size of the ring behind a descriptor; nil when that is no lane.
+    private static func size(of descriptor: Int32) -> Int? {
+        let mapped = crl_memory_size(descriptor)
+        guard (Self.mapped(smallest)...Self.mapped(largest)).contains(mapped) else { return nil }
+        let size = Int(mapped) - headSize
+        return size % 4096 == 0 ? size : nil
+    }
+
+    /// Calls the closure with the words of the lane behind a descriptor, whose ring is not mapped.
+    /// - Returns: Nil when the descriptor leads to no lane, or no page of it can be mapped now.
+    static func withWords<Result>(of descriptor: Int32, _ body: (LaneMemory) -> Result) -> Result? {
+        guard let size = size(of: descriptor), let start = crl_memory_map_begin(descriptor, UInt64(headSize)) else {
+            return nil
+        }
+        defer { crl_memory_unmap(start, UInt64(headSize)) }
+        return body(LaneMemory(start, size))
+    }
+
+    /// Where a byte of the ring is in the file.
+    static func offset(inRing offset: Int) -> UInt64 { UInt64(headSize + offset) }
 
     /// Makes memory for a lane, and maps it; nil where the process may not, or has no room for it. Less is made when the
     /// address space or the size of files is limited.

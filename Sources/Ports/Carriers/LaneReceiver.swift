@@ -60,61 +60,41 @@ final class LaneReceiver: @unchecked Sendable {
         memory.head.pointee.store(LaneMemory.closed, ordering: .releasing)
     }
 
-    /// The receiver's end of a lane whose receiver is gone, for the messages that it has not taken, but for those in memory of
-    /// their own. Nothing more is sent by the lane.
-    init?(
-        leftIn descriptor: OwnedDescriptor, peer: Incarnation, sender: MessageSender, queueLimit: Int, messageLimit: Int
-    ) {
-        guard let memory = LaneMemory(descriptor.number) else { return nil }
-        guard let (bell, _) = LaneBell.make() else {
-            memory.unmap()
-            return nil
-        }
-        (self.memory, self.bell, self.peer, self.sender) = (memory, bell, peer, sender)
-        self.queueLimit = Self.limit(queueLimit)
-        (self.messageLimit, question) = (messageLimit, 0)
-        let word = memory.tail.pointee.load(ordering: .acquiring)
-        let offset = Int(word & 0xFFFF_FFFF) * 8
-        taken = UInt32(truncatingIfNeeded: word >> 32)
-        if offset < memory.size { (tail, knownHead) = (offset, offset) } else { isEnded = true }
-        stop()
-        loseMemories()
-    }
-
     deinit { memory.unmap() }
 
     /// As the sender has it.
     private static func limit(_ queueLimit: Int) -> UInt32 { UInt32(clamping: max(queueLimit, 1)) }
 
-    /// The next message of a lane that was stopped, for somebody else than its receiver; nil at the end. The next
-    /// process that maps the memory finds it there again. Messages in memory of their own are left out.
-    func nextLeft() -> ZeroMQFrame? {
+    /// The next message of a lane that was stopped and whose receiver takes nothing any more. The message stays
+    /// there for the lender of the port. Messages in memory of their own are left out.
+    func nextLeft() -> Copy {
         while !isEnded {
             switch look() {
             case .record(let record):
+                guard record.kind == LaneMemory.Kind.message else {
+                    skip(record)
+                    continue
+                }
+                guard let frame = copy(record) else { return .missing }
                 skip(record)
-                if record.kind == LaneMemory.Kind.message, let frame = copy(record) { return frame }
-                log.warning(
-                    about: .process(sender.pid), once: "large left",
-                    "a large message of \(ProcessIdentity(pid: sender.pid)) is lost with the process that had its memory"
-                )
-            case .nothing: return nil
+                return .frame(frame)
+            case .nothing: return .nothing
             case .broken:
                 warnBroken()
-                return nil
+                return .nothing
             }
         }
-        return nil
+        return .nothing
     }
 
     /// The place of a reader that takes nothing.
     struct Place {
-        fileprivate var tail: Int
+        fileprivate(set) var offset: Int
         fileprivate var taken: UInt32
     }
 
     /// The place of the first record.
-    var place: Place { Place(tail: tail, taken: taken) }
+    var place: Place { Place(offset: tail, taken: taken) }
 
     enum Copy: ~Copyable {
         case frame(ZeroMQFrame)
@@ -127,8 +107,8 @@ final class LaneReceiver: @unchecked Sendable {
     /// out.
     func copyNext(_ place: inout Place) -> Copy {
         let first = self.place
-        defer { (tail, taken, isBlocked) = (first.tail, first.taken, false) }
-        (tail, taken) = (place.tail, place.taken)
+        defer { (tail, taken, isBlocked) = (first.offset, first.taken, false) }
+        (tail, taken) = (place.offset, place.taken)
         while !isEnded, case .record(let record) = look() {
             guard let frame = copy(record) else { return .missing }
             skip(record)
@@ -150,7 +130,9 @@ final class LaneReceiver: @unchecked Sendable {
     }
 
     /// Says that the lane ends, because its sender has written what no sender of this library writes.
-    func warnBroken() {
+    func warnBroken() { Self.warnBroken(of: sender) }
+
+    static func warnBroken(of sender: MessageSender) {
         log.warning(
             about: .process(sender.pid), once: "lane",
             "dropped the lane of \(ProcessIdentity(pid: sender.pid)), which has written into it what no message is")
@@ -171,7 +153,10 @@ final class LaneReceiver: @unchecked Sendable {
     }
 
     /// Whether a record waits, or something else that a taker has to see.
-    var hasRecord: Bool { !isBlocked && hasUntaken }
+    var hasRecord: Bool { !isBlocked && hasUntaken && !isHeldBack }
+
+    /// Whether an earlier lane of the peer waits for memory.
+    private var isHeldBack: Bool { former.map { $0.isBlocked || $0.isHeldBack } ?? false }
 
     /// Whether a record waits, or something else, be it that it cannot be taken yet.
     var hasUntaken: Bool {
@@ -191,7 +176,7 @@ final class LaneReceiver: @unchecked Sendable {
     }
 
     /// No frame is smaller. Smaller records would be millions in one ring.
-    private static let smallest = Wire.headerSize
+    static let smallest = Wire.headerSize
 
     /// The first record.
     @inline(__always)
@@ -258,9 +243,11 @@ final class LaneReceiver: @unchecked Sendable {
     /// Copies a record, and takes it; nil when no memory is left. The frame is empty when the memory of a large message was
     /// lost.
     func takeFrame(_ record: Record) -> ZeroMQFrame? {
+        let large = announced(by: record)
         guard let frame = copy(record) else { return nil }
-        if let (number, _) = announced(by: record) { memories[number] = nil }
-        take(record, size: frame.count)
+        if let large { memories[large.number] = nil }
+        // The sender has counted a message that is lost, too.
+        take(record, size: large?.size ?? frame.count)
         return frame
     }
 

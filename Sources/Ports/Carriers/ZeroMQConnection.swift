@@ -124,11 +124,14 @@ struct ZeroMQConnection: ~Copyable {
     func isProbed(sentCount: Int) -> Bool { drainProbe?.sentCount == sentCount }
 
     /// The port has answered a probe. An older one's answer does not cover the last messages.
-    /// - Returns: Whether the port has taken everything. Then the socket is closed.
-    mutating func drained(_ number: UInt64, sentCount: Int) -> Bool {
+    /// - Parameter isIdle: Whether the socket may be closed.
+    /// - Returns: Whether the port has taken everything, and the socket was closed.
+    mutating func drained(_ number: UInt64, sentCount: Int, isIdle: Bool) -> Bool {
         guard let probe = drainProbe, probe == (number, sentCount) else { return false }
+        drainProbe = nil
+        guard isIdle else { return false }
         socket = nil
-        (drainProbe, attempts) = (nil, 0)
+        attempts = 0
         return true
     }
 

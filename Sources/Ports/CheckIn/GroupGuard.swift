@@ -39,7 +39,7 @@ final class GroupGuard: Sendable {
 
     /// The end of the standard input is this process's end. The name is for `ps` and `top`.
     private static let script = """
-        echo ports-guard >/proc/self/comm
+        printf ports-guard >/proc/self/comm
         trap '' HUP INT QUIT TERM
         groups=
         while read -r change group; do
@@ -139,7 +139,12 @@ final class GroupGuard: Sendable {
 
     private func pause(_ state: inout State, for time: Duration, _ housekeeping: Housekeeping) {
         state.guardian = .pausing(until: .now + time)
-        housekeeping.perform(after: time) { [self] in change(housekeeping) { resume(&$0) } }
+        housekeeping.perform(after: time) { [self] in
+            change(housekeeping) { state in
+                // There may be another pause by now.
+                if case .pausing(let end) = state.guardian, end.hasPassed { resume(&state) }
+            }
+        }
     }
 
     private func resume(_ state: inout State) {
@@ -164,7 +169,14 @@ final class GroupGuard: Sendable {
         shell.processGroup = .ownSession
         do {
             let pid = try shell.spawn(adding: [:])
-            try housekeeping.add(ThreadRunLoop.Source1.child(pid) { [self] _ in hasEnded(pid, housekeeping) })
+            do {
+                try housekeeping.add(ThreadRunLoop.Source1.child(pid) { [self] _ in hasEnded(pid, housekeeping) })
+            } catch {
+                // It would take the end of the socket for this process's end, and kill the groups.
+                kill(pid, SIGKILL)
+                while waitpid(pid, nil, 0) < 0, errno == EINTR {}
+                throw error
+            }
             return (pid, ends[0], max(sent, 0))
         } catch {
             close(ends[0])

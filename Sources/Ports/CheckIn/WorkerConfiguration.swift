@@ -21,6 +21,9 @@ extension WorkerProcess {
         /// Whether the kernel kills the worker when this process ends, however it ends. The default is false. The rest of
         /// a process group of the worker's own is killed, too, and also when the worker ends first.
         public var endsWithLauncher = false
+        /// Whether a worker with a process group of its own is killed when this process ends before
+        /// `WorkerProcess.outlivesLauncher()`.
+        package var endsWithLauncherAtFirst = false
         /// The kernel's limits of the worker. The default is this process's.
         public var limits = Limits()
         /// Added to this process's niceness, at most up to 19. Without privileges, it cannot be negative.

@@ -8,6 +8,8 @@ import RunLoops
 public final class WorkerProcess: Sendable {
     /// The child's process id.
     public let pid: pid_t
+    /// Whether the worker is killed when this process ends before ``outlivesLauncher()``.
+    private let isGuardedAtFirst: Bool
 
     private let descriptor: Int32
     private let expectation: CheckInExpectation
@@ -83,10 +85,11 @@ public final class WorkerProcess: Sendable {
             let pid = try expectation.start { () throws(CheckInError) in
                 try configuration.spawn(adding: variables, crash: crash?.descriptor)
             }
-            let endsGroup = configuration.endsWithLauncher && configuration.processGroup != .inherited
-            return try WorkerProcess(pid, expectation, crash, nameServer.runtime, endsGroup: endsGroup) {
-                desk.forget(checkIn)
-            }
+            let hasGroup = configuration.processGroup != .inherited
+            return try WorkerProcess(
+                pid, expectation, crash, nameServer.runtime, endsGroup: hasGroup && configuration.endsWithLauncher,
+                isGuarded: hasGroup && (configuration.endsWithLauncher || configuration.endsWithLauncherAtFirst)
+            ) { desk.forget(checkIn) }
         } catch {
             desk.forget(checkIn)
             throw error
@@ -95,10 +98,11 @@ public final class WorkerProcess: Sendable {
 
     private init(
         _ pid: pid_t, _ expectation: CheckInExpectation, _ crash: EventDescriptor?, _ runtime: PortRuntime,
-        endsGroup: Bool, forget: @escaping @Sendable () -> Void
+        endsGroup: Bool, isGuarded: Bool, forget: @escaping @Sendable () -> Void
     ) throws(CheckInError) {
         let housekeeping = runtime.housekeeping
         self.pid = pid
+        isGuardedAtFirst = isGuarded && !endsGroup
         self.expectation = expectation
         self.housekeeping = housekeeping
         descriptor = crl_pidfd_open(pid)
@@ -107,9 +111,8 @@ public final class WorkerProcess: Sendable {
             guard descriptor >= 0 else { throw PortError.last("pidfd_open") }
             // The source keeps the worker until the child has ended.
             let whenEnded: @Sendable (Bool) -> Void = { isUncollected in
-                guard endsGroup else { return }
-                if isUncollected { kill(-pid, SIGKILL) }
-                GroupGuard.shared.remove(pid, housekeeping)
+                if endsGroup, isUncollected { kill(-pid, SIGKILL) }
+                if isGuarded { GroupGuard.shared.remove(pid, housekeeping) }
             }
             let end = try ThreadRunLoop.Source1.child(pid, whenEnded: whenEnded) { status in
                 crash?.invalidate()
@@ -118,14 +121,14 @@ public final class WorkerProcess: Sendable {
                 expectation.fail(.died(worker: expectation.worker, status: status))
                 self.ended.set(status)
             }
-            if endsGroup { GroupGuard.shared.add(pid, housekeeping) }
+            if isGuarded { GroupGuard.shared.add(pid, housekeeping) }
             if let crash { try housekeeping.add(crash) }
             try housekeeping.add(end)
         } catch {
             crash?.invalidate()
             // Nobody would notice the child's end.
             kill(pid, SIGKILL)
-            if endsGroup { GroupGuard.shared.remove(pid, housekeeping) }
+            if isGuarded { GroupGuard.shared.remove(pid, housekeeping) }
             while waitpid(pid, nil, 0) < 0, errno == EINTR {}
             throw .notLaunched(reason: "\(error)")
         }
@@ -149,6 +152,11 @@ public final class WorkerProcess: Sendable {
             if let right = try? expectation.port { runtime?.processCrashes(right.channel.controlAddress) }
             return true
         }
+    }
+
+    /// Lets the worker go on when this process ends: see `Configuration.endsWithLauncherAtFirst`.
+    package func outlivesLauncher() {
+        if isGuardedAtFirst, ended.value == nil { GroupGuard.shared.remove(pid, housekeeping) }
     }
 
     /// Calls a handler once, when the worker has reported that a signal crashes it: before its port is invalid, and before it

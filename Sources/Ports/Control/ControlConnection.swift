@@ -19,6 +19,18 @@ final class ControlConnection: Sendable {
     private let takesReasons: Bool
 
     private let control: ControlConnectionTable
+    let process: KnownProcess
+    /// Whether the directory in which the peer has listened is still there; nil until that directory is known.
+    private let place = Lock<(@Sendable () -> Bool)?>(nil)
+
+    /// Notes where the peer listens. It may do so only later than it connects.
+    func notePlace() {
+        guard place.withLock({ $0 == nil }), let found = control.events?.place(of: incarnation) else { return }
+        place.withLock { $0 = found }
+    }
+
+    /// The peer, after the end of this connection.
+    var former: FormerPeer { FormerPeer(process: process, hasPlace: place.withLock { $0 }) }
 
     private struct State {
         /// Packets that the socket had no room for.
@@ -40,6 +52,7 @@ final class ControlConnection: Sendable {
         owner = ProcessIdentity(pid: pid)
         self.control = control
         incarnation = hello.incarnation
+        process = KnownProcess(pid)
         ownOrigin = hello.origin
         takesLanes = hello.takesLanes
         takesDescriptors = hello.takesDescriptors

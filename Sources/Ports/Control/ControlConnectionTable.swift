@@ -12,9 +12,8 @@ final class ControlConnectionTable: Sendable {
         var handshakes: [ControlAddress: ControlHandshake] = [:]
         /// Live processes that have refused a handshake or cut a connection. The next attempt is scheduled.
         var resting: Set<ControlAddress> = []
-        /// The pids of peers whose connections have ended. A pid stays while this runtime has rights to the peer's
-        /// ports.
-        var formerPids: [Incarnation: pid_t] = [:]
+        /// The peers whose connections have ended. One stays while this runtime has rights to its ports.
+        var former: [Incarnation: FormerPeer] = [:]
         /// The processes that have reported that they crash, and that have connections.
         var crashed: Set<Incarnation> = []
         /// The ports that could not return credit, because a connection had ended.
@@ -125,8 +124,7 @@ final class ControlConnectionTable: Sendable {
             guard state.handshakes.count < Self.mostHandshakes else {
                 throw .unavailable(reason: "\(Self.mostHandshakes) processes do not answer the connections of this one")
             }
-            let formerPid = state.formerPids[address.incarnation] ?? 0
-            let made = try ControlHandshake(address, formerPid: formerPid, self)
+            let made = try ControlHandshake(address, state.former[address.incarnation], self)
             state.handshakes[address] = made
             return (made, true)
         }
@@ -145,7 +143,7 @@ final class ControlConnectionTable: Sendable {
         }
         switch outcome {
         case .dead:
-            state.withLock { $0.formerPids[address.incarnation] = nil }
+            state.withLock { $0.former[address.incarnation] = nil }
             events?.processDied(address)
         case .noConnection, .failed: reconnect(address, now: false)
         // No further attempt after `otherVersion`, because the peer's version stays the same.
@@ -159,7 +157,7 @@ final class ControlConnectionTable: Sendable {
     /// Whether there are rights to ports of the process at the address. Forgets a process without any.
     func isWanted(_ address: ControlAddress) -> Bool {
         let rights = rights(to: address.incarnation)
-        if rights.isEmpty { state.withLock { $0.formerPids[address.incarnation] = nil } }
+        if rights.isEmpty { state.withLock { $0.former[address.incarnation] = nil } }
         return rights.contains { $0.address == address }
     }
 
@@ -178,6 +176,7 @@ final class ControlConnectionTable: Sendable {
     /// Asks the port's owner to report the port's end, now or when there is a connection. Never waits.
     func watch(_ port: PortID, at address: ControlAddress) {
         if let connection = existing(port.incarnation) {
+            connection.notePlace()
             connection.send(.watch(port.number))
         } else if (try? handshake(address)) == nil {
             reconnect(address, now: false)
@@ -231,7 +230,7 @@ final class ControlConnectionTable: Sendable {
                 throw .last("send")
             }
             state.connected[peer, default: []].append(connection)
-            state.formerPids[peer] = nil
+            state.former[peer] = nil
         }
         // A duplicate would stay open in a forked child.
         let source = ThreadRunLoop.Source1(descriptor: connection.socket.descriptor, duplicates: false) { turn in
@@ -248,6 +247,7 @@ final class ControlConnectionTable: Sendable {
             throw error
         }
         log.debug("\(sendsHello ? "accepted a connection of" : "connected to") \(connection.text)")
+        connection.notePlace()
         renewWatches(at: connection)
         let (notices, owing) = state.withLock { ($0.unsent.take(for: peer), exchange(&$0.owing, with: [])) }
         for message in notices { connection.send(message) }
@@ -262,11 +262,17 @@ final class ControlConnectionTable: Sendable {
 
     private func remove(_ connection: ControlConnection) {
         let peer = connection.incarnation
+        connection.notePlace()
+        let former = connection.former
         state.withLock { state in
             state.connected[peer]?.removeAll { $0 === connection }
-            if state.connected[peer]?.isEmpty == true { state.connected[peer] = nil }
+            if state.connected[peer]?.isEmpty == true {
+                // At once, because another thread may begin a handshake.
+                (state.connected[peer], state.former[peer]) = (nil, former)
+            }
             state.removeIfGone(peer)
         }
+        if rights(to: peer).isEmpty { state.withLock { $0.former[peer] = nil } }
         sendAgain(connection.closed(), to: peer)
     }
 
@@ -280,9 +286,7 @@ final class ControlConnectionTable: Sendable {
         if let other {
             renewWatches(at: other)
         } else {
-            let addresses = Set(rights(to: peer).map(\.address))
-            if !addresses.isEmpty { state.withLock { $0.formerPids[peer] = connection.pid } }
-            for address in addresses { reconnect(address, now: true) }
+            for address in Set(rights(to: peer).map(\.address)) { reconnect(address, now: true) }
         }
     }
 
@@ -376,5 +380,10 @@ final class ControlConnectionTable: Sendable {
     /// The peers that may have sent messages to a port of this runtime.
     func watchers(of number: UInt64) -> [ControlConnection] {
         state.withLock { $0.connected.values.compactMap { $0.first { $0.watches(number) } } }
+    }
+
+    /// All connections by which peers watch a port of this runtime. A peer that has two may have heard by either of them.
+    func allWatchers(of number: UInt64) -> [ControlConnection] {
+        state.withLock { $0.connected.values.flatMap { $0.filter { $0.watches(number) } } }
     }
 }

@@ -48,8 +48,8 @@ final class ControlHandshake: Sendable {
     }
 
     let address: ControlAddress
-    /// The process of the last connection; 0 when there was none, or the kernel does not say.
-    private let formerPid: pid_t
+    /// The process of the last connection; nil when there was none.
+    private let former: FormerPeer?
     let outcome = Promise<Outcome>()
 
     private let connections: ControlConnectionTable
@@ -57,9 +57,9 @@ final class ControlHandshake: Sendable {
     private let phase: Lock<Phase>
     private let willConnect = Atomic(false)
 
-    init(_ address: ControlAddress, formerPid: pid_t, _ connections: ControlConnectionTable) throws(PortError) {
+    init(_ address: ControlAddress, _ former: FormerPeer?, _ connections: ControlConnectionTable) throws(PortError) {
         self.address = address
-        self.formerPid = formerPid
+        self.former = former
         self.connections = connections
         loop = try connections.housekeeping.loop()
         try connections.sockets.checkReserve()
@@ -195,12 +195,12 @@ final class ControlHandshake: Sendable {
     /// The outcome when the address leads to no socket, because the process has removed its socket or the directory's
     /// path leads elsewhere now.
     private var outcomeWithoutSocket: Outcome {
-        connections.events?.mayBeAlive(address) == false ? .dead : failure(ENOENT)
+        connections.events?.mayBeAlive(address, former) == false ? .dead : failure(ENOENT)
     }
 
     private func failure(_ error: Int32) -> Outcome {
         // The process may be known to be dead though its socket is out of reach.
-        if ProcessStatus.isEnding(formerPid) { return .dead }
+        if former?.process.state == .ended { return .dead }
         return .noConnection(reason: "\(address.path): \(String(cString: strerror(error)))")
     }
 
@@ -209,4 +209,11 @@ final class ControlHandshake: Sendable {
         if case .awaitingHello(_, _, let answer) = former { answer.invalidate() }
         connections.ended(self, outcome)
     }
+}
+
+/// The process of a connection that has ended.
+struct FormerPeer: Sendable {
+    let process: KnownProcess
+    /// Whether the directory in which it has listened is still there; nil when that is not known.
+    let hasPlace: (@Sendable () -> Bool)?
 }

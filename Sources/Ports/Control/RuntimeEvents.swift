@@ -23,7 +23,9 @@ protocol RuntimeEvents: AnyObject, Sendable {
     func requestRefused(_ number: UInt64, of asker: Incarnation)
 
     /// Whether a process may be alive though the address of its control socket leads nowhere.
-    func mayBeAlive(_ address: ControlAddress) -> Bool
+    func mayBeAlive(_ address: ControlAddress, _ former: FormerPeer?) -> Bool
+    /// Says whether the directory in which a peer listens now is still there; nil when none is known.
+    func place(of peer: Incarnation) -> (@Sendable () -> Bool)?
     func rights(to peer: Incarnation) -> [PeerRight]
 
     /// The home of a port that this runtime does not have; nil when it has ended, or the directory cannot be read.

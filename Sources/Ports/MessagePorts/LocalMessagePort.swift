@@ -78,7 +78,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         ledger = RequestLedger(nameServer.runtime.receiving.notices)
         port = try MachPort(limits, nameServer, MessagePortRequest.handler(requestHandler, ledger), requests: ledger)
         if let name { try nameServer.register(port, name: name) }
-        nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
+        nameServer.runtime.localMessagePorts.entries.withLock { $0[port.receiver.id] = .init(of: self) }
     }
 
     /// Makes a port of one that has come from another process.
@@ -90,7 +90,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         (self.port, self.ledger, self.nameServer) = (port, ledger, nameServer)
         currentName = Lock(port.receiver.exposure.serviceNames.last)
         port.receiver.setHandlers(.init(message: MessagePortRequest.handler(requestHandler, ledger)))
-        nameServer.runtime.localMessagePorts.entries.withLock { $0[port.id] = Weak(self) }
+        nameServer.runtime.localMessagePorts.entries.withLock { $0[port.receiver.id] = .init(of: self) }
     }
 
     /// Makes a message port again of one that was lent, and has come back.
@@ -98,21 +98,27 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         self.init(port, RequestLedger(nameServer.runtime.receiving.notices), nameServer, nil)
     }
 
-    deinit { nameServer.runtime.localMessagePorts.entries.withLockUnlessForked { $0[port.id] = nil } }
+    deinit {
+        // A port that comes back may have another object already.
+        let (id, own) = (port.receiver.id, ObjectIdentifier(self))
+        nameServer.runtime.localMessagePorts.entries.withLockUnlessForked { entries in
+            if entries[id]?.object == own { entries[id] = nil }
+        }
+    }
 
     /// The valid port of this process with a name; nil when there is none. `CFMessagePortCreateLocal` returns such a
     /// port.
     public static func existing(_ name: String, nameServer: PortNameServer = .shared) -> LocalMessagePort? {
         let ports = nameServer.runtime.localMessagePorts
         // The array retains the ports, because no port may be released under the lock.
-        let all = ports.entries.withLockUnlessForked { $0.values.compactMap(\.object) } ?? []
+        let all = ports.entries.withLockUnlessForked { $0.values.compactMap(\.port.object) } ?? []
         return all.first { $0.isValid && $0.name == name && $0.nameServer.isSame(as: nameServer) }
     }
 
     /// Gives the port another name; nil for none. The port has the new name before the old one is free. Any thread may
     /// call this method. The corresponding CF function is `CFMessagePortSetName`.
-    /// - Throws: ``PortError``: `nameInUse`, `badName`, an error of the directory, and `isInvalid` when the port
-    ///   finishes. After an error the port keeps its old name.
+    /// - Throws: ``PortError``: `nameInUse`, `badName`, an error of the directory, `unavailable` while the port is being handed
+    ///   over to another process, and `isInvalid` when the port finishes. After an error the port keeps its old name.
     public func rename(to name: String?) throws(PortError) {
         try Fork.check()
         try renaming.withLock { _ throws(PortError) in
@@ -205,7 +211,14 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 }
 
 private final class LocalMessagePorts: Sendable {
-    let entries = Lock<[PortID: Weak<LocalMessagePort>]>([:])
+    struct Entry {
+        let object: ObjectIdentifier
+        let port: Weak<LocalMessagePort>
+
+        init(of port: LocalMessagePort) { (object, self.port) = (ObjectIdentifier(port), Weak(port)) }
+    }
+
+    let entries = Lock<[PortID: Entry]>([:])
 }
 
 extension PortRuntime {

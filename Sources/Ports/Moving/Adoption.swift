@@ -15,6 +15,9 @@ final class Adoption: Sendable {
         let port: MachPort
         let directory: RegistryDirectory
         let answers: MachPort.SendRight
+        /// The lender of the port; nil without one. The port has none before it is here: one that is claimed no more would go
+        /// back to it, and so end the move.
+        let lender: PortBorrowing?
         /// Where the lender of the port learns how many of its messages were taken; nil without one.
         let taken: TakenCount?
         /// The messages that have come.
@@ -153,11 +156,13 @@ final class Adoption: Sendable {
         let lender = message.lender(from: 1)
         let taken = try message.descriptor(ofComponent: 3).map { (memory) throws(PortError) in try TakenCount(memory) }
         lender?.watch()
-        port.receiver.makeArrival().setLender(lender)
+        _ = port.receiver.makeArrival()
         let isFirst = phase.withLock { phase in
             guard case .claimed = phase else { return false }
             phase = .taking(
-                Taking(port: port, directory: directory, answers: answers, taken: taken, messages: noMessages))
+                Taking(
+                    port: port, directory: directory, answers: answers, lender: lender, taken: taken,
+                    messages: noMessages))
             return true
         }
         if isFirst {
@@ -172,8 +177,9 @@ final class Adoption: Sendable {
             guard message.numbers.first == UInt64(messages.count) else {
                 throw .unavailable(reason: "some of its messages are lost")
             }
-            // Before anybody can ask for them.
+            // Before anybody can ask for them, or for lanes.
             receiver.arrival?.came(with: messages)
+            receiver.arrival?.setLender(taking.lender)
             guard taking.directory.commitMove(of: receiver.channel.publicID, to: receiver.id) else {
                 throw .unavailable(reason: "its owner has ended the move")
             }
@@ -182,6 +188,7 @@ final class Adoption: Sendable {
             endOwnLoan(taking)
             receiver.intake.takeAgain(with: messages, haveCome: true, telling: taking.taken)
         } catch {
+            receiver.arrival?.setLender(nil)
             MachPort.Message(failed: error).post(to: taking.answers)
             outcome.set(.failure(error))
             return
@@ -205,10 +212,9 @@ final class Adoption: Sendable {
                 continue
             }
             let isService = message.withBytes(ofComponent: index + 2) { $0.withUnsafeBytes { $0.first == 1 } } ?? true
-            do throws(PortError) {
-                try runtime.registry.directory(path).take(name, with: receiver.exposure, isService: isService)
-            } catch {
-                log.error("\(receiver.identity) has lost its name \(name.quoted) by its move: \(error)")
+            let identity = receiver.identity
+            runtime.registry.take(name, isService: isService, at: path, with: receiver.exposure) { error in
+                log.error("\(identity) has lost its name \(name.quoted) by its move: \(error)")
             }
         }
     }

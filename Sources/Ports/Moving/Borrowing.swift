@@ -77,15 +77,12 @@ struct LentLane {
     let home: PortID
 
     /// The lane, when its receiver is gone. Nothing more is sent by it.
-    func left(_ messageLimit: Int, queueLimit: Int) -> LaneReceiver? {
-        LaneReceiver(
-            leftIn: memory, peer: peer, sender: sender, queueLimit: queueLimit, messageLimit: messageLimit)
+    func left(_ messageLimit: Int, queueLimit: Int) -> LeftLane? {
+        LeftLane(memory, of: sender, queueLimit: queueLimit, messageLimit: messageLimit)
     }
 
     /// Whether its receiver has ended the lane, and has taken everything.
     var isOver: Bool {
-        guard let memory = LaneMemory(self.memory.number) else { return true }
-        defer { memory.unmap() }
-        return memory.isOver
+        LaneMemory.withWords(of: memory.number) { $0.isOver } ?? false
     }
 }

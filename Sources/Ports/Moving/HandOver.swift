@@ -46,7 +46,7 @@ struct HandOver: ~Copyable {
                 queueLimit: 16, messageLimit: 64 << 10,
                 nameServer: PortNameServer(directory: receiver.exposure.directoryPath, runtime: port.runtime))
             // The end of the claimant ends the wait for its answers.
-            claimant.onInvalidation { answers.invalidate() }
+            claimant.onInvalidation { [weak answers] in answers?.invalidate() }
             try send(.init(.begin, [.port(port.sendRight)] + lender(), replyPort: answers.sendRight))
             guard let number = try next(answers, .ready).numbers.first else {
                 throw .unavailable(reason: "the process that claims \(port.identity) is of another kind")
@@ -61,6 +61,17 @@ struct HandOver: ~Copyable {
 
     private func send(_ message: MachPort.Message) throws(PortError) {
         try claimant.send(message, until: deadline)
+    }
+
+    /// Sends a part of the port, which may be many, to a claimant that may be stopped.
+    private func send(part: MachPort.Message) throws(PortError) {
+        while true {
+            do throws(PortError) {
+                return try claimant.send(part, until: min(deadline, .now + .milliseconds(500)))
+            } catch .sendTimedOut where !deadline.hasPassed {
+                guard port.isValid else { throw .isInvalid(port: port.identity) }
+            }
+        }
     }
 
     /// The claimant's next answer.
@@ -120,10 +131,10 @@ struct HandOver: ~Copyable {
         /// Whether this process has borrowed the port.
         let isLent: Bool
         var taken: [LocalMessage] = []
-        /// Copies of messages that are in lanes still.
-        var copies: [LocalMessage] = []
+        /// Copies of messages that are in lanes still; nil before they are made.
+        var copies: [LocalMessage]?
 
-        var all: [LocalMessage] { taken + copies }
+        var all: [LocalMessage] { taken + (copies ?? []) }
     }
 
     // MARK: Gathering
@@ -152,15 +163,18 @@ struct HandOver: ~Copyable {
         let limit = min(deadline, .now + Self.patience)
         // A lane that is left here with records would take turns with its sender's next lane, out of order.
         let end = max(deadline, .now + Self.patience)
+        var (copies, pause) = (receiver.intake.beginCopy(), UInt32(500))
         repeat {
             if limit.hasPassed { receiver.intake.loseMemories() }
             waiting.taken += receiver.intake.takeAll(isLent: waiting.isLent, until: end)
             if waiting.isLent {
-                if let copies = receiver.intake.copyLanes() { return waiting.copies = copies }
+                if receiver.intake.goOn(with: &copies) { return waiting.copies = copies.messages }
             } else if !receiver.intake.hasUntakenInLanes {
                 return
             }
-            usleep(500)
+            guard port.isValid else { throw .isInvalid(port: port.identity) }
+            usleep(pause)
+            pause = min(2 * pause, 20_000)
         } while !end.hasPassed
         throw .unavailable(reason: "there is no memory for its messages")
     }
@@ -172,6 +186,8 @@ struct HandOver: ~Copyable {
         waiting.taken += more
         if !more.isEmpty { try MovedMessages.check(waiting.taken) }
         guard port.isValid else { throw .isInvalid(port: port.identity) }
+        // The senders would wait for nobody.
+        guard claimant.channel.isValid else { throw .becameInvalid(port: claimant.identity) }
     }
 
     /// The time of a process that does not answer, and that has no lane, and of memory that was announced.
@@ -182,12 +198,13 @@ struct HandOver: ~Copyable {
     private func awaitSilentSenders(_ waiting: inout Waiting) throws(PortError) {
         let limit = min(deadline, .now + Self.patience)
         while true {
-            let silent = finishing.givenUp(number).subtracting(receiver.lanePeers)
+            let laneless = receiver.laneless.withLock { $0 }
+            let silent = finishing.givenUp(number).subtracting(receiver.lanePeers.subtracting(laneless))
             if silent.isEmpty { return }
             if limit.hasPassed {
-                // A process that can map lanes has most likely sent nothing, and only watches the port.
+                // A process that can map lanes, and has not said that it sends by ZeroMQ, only watches the port.
                 let one = silent.compactMap(port.runtime.control.existing).first {
-                    !$0.takesLanes || !port.runtime.control.takesLanes
+                    !$0.takesLanes || !port.runtime.control.takesLanes || laneless.contains($0.incarnation)
                 }
                 guard let one else { return }
                 throw .unavailable(reason: "\(one.owner), which sends to it, does not answer")
@@ -199,7 +216,7 @@ struct HandOver: ~Copyable {
 
     private func hand(over messages: [LocalMessage]) throws(PortError) {
         let own = MessageSender(pid: getpid(), uid: geteuid(), gid: getegid())
-        for message in messages { try send(try Message(waiting: message, own: own)) }
+        for message in messages { try send(part: try Message(waiting: message, own: own)) }
         var names: [Message.Component] = []
         for held in receiver.exposure.registeredNames {
             names += [
@@ -207,8 +224,14 @@ struct HandOver: ~Copyable {
                 .bytes([held.isService ? 1 : 0]),
             ]
         }
+        for awaited in port.runtime.registry.awaitedNames(of: receiver.id) {
+            names += [
+                .bytes(Array(awaited.path.utf8)), .bytes(Array(awaited.name.utf8)),
+                .bytes([awaited.isService ? 1 : 0]),
+            ]
+        }
         guard port.isValid else { throw .isInvalid(port: port.identity) }
-        try send(Message(.complete, [Message.bytes(of: [UInt64(messages.count)])] + names))
+        try send(part: Message(.complete, [Message.bytes(of: [UInt64(messages.count)])] + names))
     }
 
     // MARK: The end
@@ -216,27 +239,34 @@ struct HandOver: ~Copyable {
     /// The port goes on here.
     private func stay(_ waiting: Waiting) {
         finishing.remove(number)
-        if waiting.isLent, waiting.copies.isEmpty {
-            // The senders ask for further lanes, and for further ways of descriptors. The descriptors that were sent before
-            // are found first.
+        if waiting.isLent, waiting.copies == nil {
+            // The senders ask for further lanes, and for further ways of descriptors.
             receiver.intake.stopLanes()
-            _ = receiver.intake.copyLanes()
+            receiver.intake.findDescriptorsOfLanes()
         }
         receiver.intake.takeAgain(with: waiting.taken)
         // Its end, which waits for this turn, leaves the messages to its lender, or refuses them.
         guard port.isValid else { return }
         receiver.exposure.show()
         receiver.channel.stayHere()
-        for sender in port.runtime.control.watchers(of: number) { sender.send(.stayed(number)) }
+        for sender in port.runtime.control.allWatchers(of: number) { sender.send(.stayed(number)) }
     }
 
     /// The port is the claimant's.
     private func leave(to home: PortID, in directory: String, _ messages: [LocalMessage]) {
         // Before the channel tells the end of the claimant.
-        loan?.lend(messages, receiver.exposure.registeredNames, at: home)
+        let registry = port.runtime.registry
+        let awaited = registry.awaitedNames(of: receiver.id).compactMap { name in
+            (try? registry.directory(name.path)).map { directory in
+                RegisteredName(directory: directory, name: name.name, isService: name.isService)
+            }
+        }
+        loan?.lend(messages, receiver.exposure.registeredNames + awaited, at: home)
         receiver.intake.forgetLent()
         port.runtime.channels.move(receiver.channel, to: home, in: directory)
+        registry.giveUpAwaiting(namesOf: receiver.id)
         receiver.leave()
+        receiver.exposure.abandonNamesWhenTaken()
         finishing.remove(number)
         messages.tellMoved(from: number)
         log.debug("\(port.identity) has moved with \(messages.count) messages")

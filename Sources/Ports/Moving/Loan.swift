@@ -52,9 +52,13 @@ extension MachPort {
 
         private struct State {
             var phase = Phase.offered
+            /// The directory in which the loan is noted. It may have another path meanwhile.
+            var directory: RegistryDirectory?
             var lanes = LentLanes()
             /// Whether somebody wants the port back that has not gone.
             var isWanted = false
+            /// Whether the borrower has ended before the hand-over to it has.
+            var isBack = false
 
             var isOffered: Bool { if case .offered = phase { true } else { false } }
         }
@@ -175,6 +179,7 @@ extension MachPort {
         func begin(in directory: RegistryDirectory) throws(PortError) {
             taken.value = 0
             try directory.beginLoan(of: port.id, by: standby.receiver.id)
+            state.withLock { ($0.directory, $0.isBack) = (directory, false) }
         }
 
         /// The port has not moved.
@@ -186,8 +191,15 @@ extension MachPort {
 
         /// The port is the borrower's.
         func lend(_ messages: [LocalMessage], _ names: [RegisteredName], at home: PortID) {
-            state.withLock { $0.phase = .lent(Lent(messages: messages, names: names, home: home)) }
+            let isBack = state.withLock { state in
+                state.phase = .lent(Lent(messages: messages, names: names, home: home))
+                return state.isBack
+            }
             if !messages.isEmpty { forgetTaken() }
+            if isBack {
+                // When the hand-over has moved the channel, too.
+                port.runtime.housekeeping.perform(after: .milliseconds(10)) { [weak self] in _ = self?.comesBack() }
+            }
         }
 
         /// The time between looks at what the borrower has taken.
@@ -229,7 +241,7 @@ extension MachPort {
         }
 
         private func endLoan() {
-            (try? standby.receiver.exposure.directoryOfSocket())?.endLoan(of: port.id, by: standby.receiver.id)
+            directory?.endLoan(of: port.id, by: standby.receiver.id)
             standby.invalidate()
         }
 
@@ -240,18 +252,24 @@ extension MachPort {
             outcome.set(.success(port))
         }
 
+        fileprivate var directory: RegistryDirectory? { state.withLock { $0.directory } }
+
         fileprivate func comesBack() -> Bool {
             // The borrower's last lanes come first.
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
-            let (phase, allLanes) = state.withLock { state in
-                let lanes = exchange(&state.lanes, with: LentLanes()).all
-                guard case .lent = state.phase else { return (state.phase, lanes) }
-                return (exchange(&state.phase, with: .over), lanes)
+            let (phase, allLanes) = state.withLock { state -> (Phase, [LentLane]) in
+                switch state.phase {
+                case .offered: state.isBack = true
+                case .lent: return (exchange(&state.phase, with: .over), exchange(&state.lanes, with: LentLanes()).all)
+                case .over: break
+                }
+                return (state.phase, [])
             }
+            if case .offered = phase { return true }
             let receiver = standby.receiver
-            let directory = try? receiver.exposure.directoryOfSocket()
             // Read first, because it is about to be this process.
             let lastHome = try? directory?.awaitedHome(of: port.id)
+            let takenCount = taken.value
             guard case .lent(var lent) = phase, directory?.takeBack(port.id, at: receiver.id) == true else {
                 // The port may be on its way back already, or here.
                 if case .over = phase { return false }
@@ -260,9 +278,15 @@ extension MachPort {
             }
             // A borrower that has passed the port on has passed on all that waited there.
             let home = lastHome ?? lent.home
-            _ = lent.release(home == lent.home ? taken.value : .max)
+            _ = lent.release(home == lent.home ? takenCount : .max)
             let lanes = allLanes.filter { $0.home == home }
-            for held in lent.names { take(held) }
+            // The borrower may have registered others.
+            let others = directory.map { directory in
+                directory.entries(at: home).map { entry in
+                    RegisteredName(directory: directory, name: entry.name, isService: entry.isService)
+                }
+            }
+            for held in lent.names + (others ?? []).filter({ !lent.names.contains($0) }) { take(held) }
             port.runtime.channels.moveHere(receiver.channel)
             let messages = lent.messages
             do {
@@ -278,32 +302,34 @@ extension MachPort {
         /// Takes what is left in the lanes. Until then, nobody takes from the port.
         private func comeBack(with messages: [LocalMessage], _ lanes: [LentLane]) {
             let receiver = standby.receiver
-            let messages = messages + lanes.flatMap { rest(of: $0) }
+            let deadline = MonotonicInstant.now + .seconds(1)
+            let messages = messages + lanes.flatMap { rest(of: $0, until: deadline) }
             receiver.intake.takeAgain(with: messages, haveCome: true)
             receiver.arrival?.came(with: messages)
-            for peer in port.runtime.control.watchers(of: receiver.id.number) { peer.send(.stayed(receiver.id.number)) }
+            let number = receiver.id.number
+            for peer in port.runtime.control.allWatchers(of: number) { peer.send(.stayed(number)) }
             log.debug("\(standby.identity) has come back with \(messages.count) messages")
             outcome.set(.success(standby))
         }
 
         /// The messages that the borrower has not taken from a lane.
-        private func rest(of lent: LentLane) -> [LocalMessage] {
+        private func rest(of lent: LentLane, until deadline: MonotonicInstant) -> [LocalMessage] {
             guard let lane = lent.left(standby.messageLimit, queueLimit: standby.queueLimit) else {
                 log.warning(
                     about: .process(lent.sender.pid), once: "lent lane",
                     "\(standby.identity) has lost what waited in a lane of \(ProcessIdentity(pid: lent.sender.pid))")
                 return []
             }
-            return standby.receiver.intake.messages(leftIn: lane)
+            return standby.receiver.intake.messages(leftIn: lane, until: deadline)
         }
 
         private func take(_ held: RegisteredName) {
-            let exposure = standby.receiver.exposure
-            do throws(PortError) {
-                try held.directory.take(held.name, with: exposure, isService: held.isService)
+            let (exposure, identity) = (standby.receiver.exposure, standby.identity)
+            // The directory may have moved away, or another may be in its place.
+            port.runtime.registry.take(held.name, isService: held.isService, at: held.directory.path, with: exposure) {
                 held.directory.removeFormerEntries(held.name, of: exposure)
-            } catch {
-                log.error("\(standby.identity) has lost its name \(held.name.quoted) with its borrower: \(error)")
+            } isLost: { error in
+                log.error("\(identity) has lost its name \(held.name.quoted) with its borrower: \(error)")
             }
         }
     }
@@ -330,6 +356,7 @@ private final class WeakStandby: StandbyPort {
     init(_ loan: MachPort.Loan) { self.loan = Weak(loan) }
 
     func comesBack() -> Bool { loan.object?.comesBack() ?? false }
+    var directory: RegistryDirectory? { loan.object?.directory }
     func hasCome(as port: any AnyObject & Sendable) {
         if let port = port as? MachPort { loan.object?.hasCome(as: port) }
     }

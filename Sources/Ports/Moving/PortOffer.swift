@@ -6,15 +6,17 @@ import RunLoops
 final class PortOffer: Sendable {
     private let port: MachPort
     private let claims: MachPort
-    /// Set at the end of the hand-over that is under way; nil without one.
-    private let handOver = Lock<Promise<Void>?>(nil)
 
-    private struct Lending {
+    private struct State {
+        /// Set at the end of the hand-over that is under way; nil without one.
+        var handOver: Promise<Void>?
+        /// Whether nobody may claim the port any more.
+        var isWithdrawn = false
+        /// The loan of a port that is lent.
         weak var loan: (any PortLoan)?
     }
 
-    /// The loan of a port that is lent.
-    private let lending = Lock(Lending())
+    private let state = Lock(State())
 
     var right: MachPort.SendRight { claims.sendRight }
 
@@ -51,14 +53,14 @@ final class PortOffer: Sendable {
     /// Lends the port to its claimant.
     /// - Returns: False when it has another loan.
     func lend(_ loan: any PortLoan) -> Bool {
-        lending.withLock { lending in
-            guard lending.loan == nil else { return false }
-            lending.loan = loan
+        state.withLock { state in
+            guard state.loan == nil else { return false }
+            state.loan = loan
             return true
         }
     }
 
-    private var loan: (any PortLoan)? { lending.withLock { $0.loan } }
+    private var loan: (any PortLoan)? { state.withLock { $0.loan } }
 
     /// Takes back a port of this process that was offered.
     /// - Returns: False while it is being handed over.
@@ -91,15 +93,18 @@ final class PortOffer: Sendable {
     /// - Returns: The end of the hand-over that is under way, which goes on; nil without one.
     static func withdrawUnlessClaimed(_ port: MachPort) -> Promise<Void>? {
         guard let offer = port.receiver.offer.withLock({ $0.take() }) as? PortOffer else { return nil }
-        // A claim that comes at this moment is refused.
-        return offer.take() ? nil : offer.handOver.withLock { $0 }
+        // Also a claim that comes when the hand-over has failed is refused.
+        return offer.state.withLock { state in
+            state.isWithdrawn = true
+            return state.handOver
+        }
     }
 
     /// - Returns: False when the port is being handed over.
     private func begin() -> Bool {
-        handOver.withLock { handOver in
-            guard handOver == nil else { return false }
-            handOver = Promise()
+        state.withLock { state in
+            guard state.handOver == nil, !state.isWithdrawn else { return false }
+            state.handOver = Promise()
             return true
         }
     }
@@ -107,12 +112,14 @@ final class PortOffer: Sendable {
     /// Refuses all claims.
     /// - Returns: False when the port is being handed over.
     private func take() -> Bool {
-        guard begin() else { return false }
-        handOver.withLock { $0 }?.set(())
-        return true
+        state.withLock { state in
+            guard state.handOver == nil, !state.isWithdrawn else { return false }
+            state.isWithdrawn = true
+            return true
+        }
     }
 
-    private func end() { handOver.withLock { $0.take() }?.set(()) }
+    private func end() { state.withLock { $0.handOver.take() }?.set(()) }
 
     private var busyError: PortError {
         .unavailable(reason: "\(port.identity) is being handed over to another process")

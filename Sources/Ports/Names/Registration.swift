@@ -2,22 +2,45 @@ import Glibc
 
 extension PortNameServer {
     /// Gives a name to a port of this process. The corresponding method is NSPortNameServer's `registerPort:name:`.
-    /// - Throws: ``PortError``: `nameInUse` with the owner's pid, `badName`, `isInvalid`, or an error of the directory.
+    /// - Throws: ``PortError``: `nameInUse` with the owner's pid, `badName`, `isInvalid`, `unavailable` while the port is being
+    ///   handed over to another process, or an error of the directory.
     public func register(_ port: MachPort, name: String) throws(PortError) {
-        try registryDirectory().give(name, to: port.receiver.exposure)
+        try give(name, to: port.receiver.exposure, isService: true)
     }
 
     /// Gives an internal port of the library a name that no list of services shows.
     func registerInternal(_ port: Receiver, name: String) throws(PortError) {
-        try registryDirectory().give(name, to: port.exposure, isService: false)
+        try give(name, to: port.exposure, isService: false)
+    }
+
+    private func give(_ name: String, to port: any RegisteredPort, isService: Bool) throws(PortError) {
+        try runtime.registry.inDirectory(path) { (directory) throws(PortError) in
+            try directory.give(name, to: port, isService: isService)
+        }
     }
 
     /// Takes a name from a port of this process. Nothing happens when the port does not have the name.
     /// The corresponding method is NSPortNameServer's `removePortForName:`.
+    /// - Throws: ``PortError``: `unavailable` while the port is being handed over to another process, or an error of the
+    ///   directory.
     public func remove(_ port: MachPort, name: String) throws(PortError) {
-        let directory = try registryDirectory()
-        try directory.unregister(name, from: port.id)
-        port.receiver.exposure.gaveUpName(name, in: directory)
+        let (directory, exposure) = (try registryDirectory(), port.receiver.exposure)
+        if exposure.isHandedOver { throw .unavailable(reason: RegistryDirectory.isHandedOver) }
+        // A port that has come with the name may wait for the directory to let it have the name here, too.
+        let wasAwaited = runtime.registry.giveUpAwaiting(name, in: directory, for: exposure.id)
+        try directory.unregister(name, from: exposure.id)
+        if port.isValid { directory.removeFormerEntries(name, of: exposure, ofDead: !wasAwaited) }
+        let hadName = exposure.hasName(name, in: directory)
+        exposure.gaveUpName(name, in: directory)
+        guard exposure.isHandedOver else { return }
+        // The next owner may have been told the name before. If the port stays, it keeps the name.
+        if hadName || wasAwaited {
+            let identity = port.identity
+            runtime.registry.take(name, isService: true, at: directory.path, with: exposure) { error in
+                log.error("\(identity) has lost its name \(name.quoted): \(error)")
+            }
+        }
+        throw .unavailable(reason: RegistryDirectory.isHandedOver)
     }
 
     /// All names of services, in no order, including the names of dead owners.
@@ -32,7 +55,13 @@ extension PortNameServer {
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func registrations(includingInternal: Bool = false) throws(PortError) -> [Registration] {
         let entries = try registryDirectory().entries(ofLive: true)
-        return entries.filter { includingInternal || $0.isService }.map(Registration.init)
+        // A process may have thousands of names.
+        var programs: [NameEntry.Owner: String?] = [:]
+        return entries.filter { includingInternal || $0.isService }.map { entry in
+            let program = programs[entry.owner] ?? entry.program
+            programs[entry.owner] = .some(program)
+            return Registration(entry, ofProgram: program)
+        }
     }
 
     /// The registration of a name; nil when nobody has it.
@@ -41,6 +70,9 @@ extension PortNameServer {
         guard let entry = try directory.entry(name), directory.isAlive(entry.right.id.incarnation) else { return nil }
         return Registration(entry)
     }
+
+    /// The right to the port of a registration, which its owner has not confirmed.
+    package func right(of registration: Registration) -> MachPort.SendRight { runtime.right(of: registration.entry) }
 
     /// Removes the files that killed processes have left in the directory. The next process that exposes a port there
     /// sweeps, too.
@@ -71,11 +103,15 @@ extension PortNameServer {
         public let messageLimit: Int
         /// False for an internal name of the library, such as the name that launched workers check in by.
         public let isService: Bool
+        fileprivate let entry: NameEntry
 
-        init(_ entry: NameEntry) {
+        init(_ entry: NameEntry) { self.init(entry, ofProgram: entry.program) }
+
+        fileprivate init(_ entry: NameEntry, ofProgram program: String?) {
+            self.entry = entry
             name = entry.name
             pid = entry.pid
-            program = entry.program
+            self.program = program
             uid = geteuid()
             since = entry.since
             port = entry.port(ofProgram: program)

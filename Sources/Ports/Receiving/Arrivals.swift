@@ -195,6 +195,7 @@ struct Arrivals: ~Copyable {
             if !next.isNothing { return next }
         }
         leftOfLanes = Self.turn
+        lanes.endRow()
         return .nothing
     }
 

@@ -102,13 +102,16 @@ final class Exposure: RegisteredPort {
     func hide() {
         state.withLock { state in
             state.isHidden = true
-            state.directory?.removeSocket(of: id)
+            state.directory?.hideSocket(of: id)
         }
     }
 
     /// Lets processes connect to the port again.
     func show() {
-        state.withLock { $0.isHidden = false }
+        state.withLock { state in
+            state.isHidden = false
+            state.directory?.showSocket(of: id)
+        }
         do throws(PortError) { _ = try exposeInOwnDirectory() } catch {
             log.warning("other processes can't connect to \(channel.identity) any more: \(error)")
         }
@@ -133,11 +136,29 @@ final class Exposure: RegisteredPort {
 
     // MARK: Names
 
-    func took(_ entry: NameEntry, in directory: RegistryDirectory) {
+    func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool {
         let name = RegisteredName(directory: directory, name: entry.name, isService: entry.isService)
-        state.withLock { $0.names.insert(name) }
+        let isTaken = state.withLock { state in
+            // The next owner may have been told the names already. A directory may have taken another's place.
+            if state.isHidden {
+                let path = directory.path
+                let isKnown = state.names.elements.contains { $0.name == entry.name && $0.directory.path == path }
+                guard isKnown else { return false }
+            }
+            state.names.insert(name)
+            return true
+        }
+        guard isTaken else { return false }
         tell(entry.name)
         if !intake.isOpen { directory.abandon(entry.name, of: id) }
+        return true
+    }
+
+    /// Whether the next owner may have been told the names.
+    var isHandedOver: Bool { intake.isOpen && state.withLock { $0.isHidden } }
+
+    func hasName(_ name: String, in directory: RegistryDirectory) -> Bool {
+        state.withLock { $0.names.contains(RegisteredName(directory: directory, name: name)) }
     }
 
     func gaveUpName(_ name: String, in directory: RegistryDirectory) {
@@ -157,6 +178,18 @@ final class Exposure: RegisteredPort {
 
     func abandonNames() {
         for held in state.withLock({ $0.names.elements }) { held.directory.abandon(held.name, of: id) }
+    }
+
+    /// Gives the names up when the next owner, or the lender, has them, or when the port has ended.
+    /// - Parameter names: The names that are left; nil for all.
+    func abandonNamesWhenTaken(_ names: [RegisteredName]? = nil) {
+        let kept = (names ?? registeredNames).filter { held in
+            let isKept = held.directory.isKept(held.name, of: id)
+            if !isKept { held.directory.abandon(held.name, of: id) }
+            return isKept
+        }
+        if kept.isEmpty { return }
+        registry.housekeeping.perform(after: .seconds(1)) { self.abandonNamesWhenTaken(kept) }
     }
 
     /// Leaves the names to the port's lender, which removes their entries when it has written its own.

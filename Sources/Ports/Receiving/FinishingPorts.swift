@@ -35,9 +35,15 @@ final class FinishingPorts: Sendable {
     private func tell(_ sender: ControlConnection, _ number: UInt64) {
         let peer = sender.incarnation
         let now = MonotonicInstant.now
-        guard let (end, moves) = state.withLock({ $0.tell(peer, number, at: now) }) else { return }
+        let end = state.withLock { state -> MonotonicInstant? in
+            guard let (end, moves) = state.tell(peer, number, at: now) else { return nil }
+            // Under the lock: a port that stays tells that after ``remove(_:)``, and the sender would wait for ever if it heard
+            // this afterwards.
+            sender.send(moves ? .moving(number) : .finishing(number))
+            return end
+        }
+        guard let end else { return }
         giveUp(peer, number, after: now.duration(to: end))
-        sender.send(moves ? .moving(number) : .finishing(number))
         // The sender's end may have been reported before the sender was inserted, and is not reported again.
         if !control.isConnected(to: peer) { finished(number, by: peer) }
     }

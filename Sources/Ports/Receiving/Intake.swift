@@ -1,4 +1,5 @@
 import CRunLoopShims
+import Glibc
 import RunLoopLocks
 import RunLoops
 import Synchronization
@@ -310,23 +311,52 @@ final class Intake: Sendable {
         return messages
     }
 
-    /// Copies what waits in lanes that were stopped, and leaves it there.
-    /// - Returns: Nil when the memory of a message has not come.
-    func copyLanes() -> [LocalMessage]? {
-        var messages: [LocalMessage] = []
-        for (lane, start) in state.withLock({ $0.arrivals.lanes.inOrder.map { ($0, $0.place) } }) {
-            var place = start
-            copying: while true {
-                switch state.withLock({ _ in lane.copyNext(&place) }) {
-                case .frame(let frame):
-                    state.withLock { $0.arrivals.descriptors.find(for: frame) }
-                    if let frame = checked(frame, lane.sender, isCopy: true) { messages.append(LocalMessage(frame)) }
-                case .nothing: break copying
-                case .missing: return nil
-                }
+    /// Copies of what waits in lanes that were stopped, as far as its memory has come.
+    struct LaneCopies {
+        fileprivate var rest: ArraySlice<(lane: LaneReceiver, place: LaneReceiver.Place)>
+        fileprivate(set) var messages: [LocalMessage] = []
+    }
+
+    /// Begins to copy what waits in lanes that were stopped, and leaves it there.
+    func beginCopy() -> LaneCopies { LaneCopies(rest: stoppedLanes[...]) }
+
+    private var stoppedLanes: [(lane: LaneReceiver, place: LaneReceiver.Place)] {
+        state.withLock { $0.arrivals.lanes.inOrder.map { ($0, $0.place) } }
+    }
+
+    /// Goes on with the copy.
+    /// - Returns: False when the memory of the next message has not come.
+    func goOn(with copies: inout LaneCopies) -> Bool {
+        while let (lane, place) = copies.rest.first {
+            var place = place
+            switch copyNext(of: lane, &place) {
+            case .frame(let frame):
+                copies.rest[copies.rest.startIndex].place = place
+                if let frame = checked(frame, lane.sender, isCopy: true) { copies.messages.append(LocalMessage(frame)) }
+            case .nothing: copies.rest.removeFirst()
+            case .missing: return false
             }
         }
-        return messages
+        return true
+    }
+
+    /// Finds the descriptors of what waits in lanes that were stopped, before their senders ask for further ways.
+    func findDescriptorsOfLanes() {
+        for (lane, start) in stoppedLanes {
+            var place = start
+            while case .frame = copyNext(of: lane, &place) {}
+        }
+    }
+
+    /// Copies the message at a place, and finds its descriptors.
+    private func copyNext(of lane: LaneReceiver, _ place: inout LaneReceiver.Place) -> LaneReceiver.Copy {
+        switch state.withLock({ _ in lane.copyNext(&place) }) {
+        case .frame(let frame):
+            state.withLock { $0.arrivals.descriptors.find(for: frame) }
+            return .frame(frame)
+        case .nothing: return .nothing
+        case .missing: return .missing
+        }
     }
 
     /// The port has another owner, which has all messages. Its lender gets none of them.
@@ -586,16 +616,34 @@ final class Intake: Sendable {
     /// - Returns: What is left.
     func leaveToLender() -> [LocalMessage] {
         let (messages, lanes) = state.withLock { $0.arrivals.leaveToLender() }
-        return messages + lanes.flatMap { self.messages(leftIn: $0) }
+        return messages + lanes.flatMap { lane in left(of: lane.sender, until: .distantPast) { lane.nextLeft() } }
     }
 
-    /// The messages left in a lane whose receiver takes nothing any more.
-    func messages(leftIn lane: LaneReceiver) -> [LocalMessage] {
+    /// The messages left in a lane whose receiver is gone.
+    /// - Parameter deadline: The end of the wait for memory for a message.
+    func messages(leftIn lane: LeftLane, until deadline: MonotonicInstant) -> [LocalMessage] {
+        left(of: lane.sender, until: deadline) { lane.next() }
+    }
+
+    private func left(
+        of sender: MessageSender, until deadline: MonotonicInstant, _ next: () -> LaneReceiver.Copy
+    ) -> [LocalMessage] {
         var messages: [LocalMessage] = []
-        while let frame = lane.nextLeft() {
-            if let frame = checked(frame, lane.sender) { messages.append(LocalMessage(frame)) }
+        while true {
+            switch next() {
+            case .frame(let frame):
+                if let frame = checked(frame, sender) { messages.append(LocalMessage(frame)) }
+            case .nothing: return messages
+            case .missing where !deadline.hasPassed: usleep(10_000)
+            case .missing:
+                // Without a wait, the lender finds them there.
+                if deadline != .distantPast {
+                    log.warning(
+                        "\(channel.identity) may lose messages that wait in a lane: there is no memory for them")
+                }
+                return messages
+            }
         }
-        return messages
     }
 
     /// Whether nothing is taken any more.

@@ -25,10 +25,11 @@ extension Receiver {
     }
 
     /// Ends the port here, because it has moved to another process. Its senders follow it.
+    /// The entries of its names keep them from others until that process, or the lender, has them.
     func leave() {
         guard intake.invalidate() else { return }
         takers.end()
-        exposure.abandonNames()
+        exposure.leaveNames()
         context.control.tellInvalidated(id.number)
         if waitForTurns(ofOthersThan: crl_thread_id(), nil) { finish() }
     }
@@ -79,9 +80,13 @@ extension Receiver {
         if channel.hasMoved.load(ordering: .acquiring) {
             context.control.events?.ownPortHasMoved(id.number)
         } else {
-            // The lender finds there who has had the port last.
-            if arrival?.lender == nil { exposure.forgetHome() }
-            channel.invalidate()
+            // The lender finds there who has had the port last. The rights of this process follow the port to it.
+            if arrival?.lender == nil {
+                exposure.forgetHome()
+                channel.invalidate()
+            } else {
+                channel.returns(in: exposure.directoryPath)
+            }
         }
         context.control.tellInvalidated(id.number)
         left.tellMoved(from: id.number)

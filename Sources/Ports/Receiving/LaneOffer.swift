@@ -26,9 +26,15 @@ extension Receiver {
         lender.keep(descriptor, of: lane.peer, sender, at: id) { [self] isKept in
             if isKept, handOver(lane, [descriptor, other], to: peer) { return }
             intake.changeLanes { $0.remove(lane) }
-            if !isLeaving { peer.send(.noLane(id.number, question: question)) }
+            refuseLane(to: peer, question: question)
         }
         return true
+    }
+
+    /// Lets a peer send by ZeroMQ.
+    func refuseLane(to peer: ControlConnection, question: UInt64) {
+        if isLeaving { return }
+        peer.send(.noLane(id.number, question: question))
     }
 
     /// Whether the port is about to move, or a lent port goes back to its lender. A peer that wants a lane gets no answer: it
@@ -37,7 +43,9 @@ extension Receiver {
     var isLeaving: Bool { intake.isPaused || !isValid && arrival?.isLent == true }
 
     /// Whether the port was invalidated while it is handed over. Until that is decided, nobody knows where it goes on.
-    var isHandedOver: Bool { intake.isPaused && !intake.isClosed }
+    var isHandedOver: Bool {
+        intake.isPaused && !intake.isClosed && !channel.hasMoved.load(ordering: .acquiring)
+    }
 
     /// - Returns: False when the peer cannot get the lane now.
     private func handOver(_ lane: LaneReceiver, _ descriptors: [OwnedDescriptor], to peer: ControlConnection) -> Bool {
@@ -48,20 +56,28 @@ extension Receiver {
         return false
     }
 
+    /// A peer has a connection of ZeroMQ to the port, or none any more.
+    func sendsByZeroMQ(_ peer: Incarnation, _ isOpen: Bool) {
+        laneless.withLock { laneless in
+            if isOpen { laneless.insert(peer) } else { laneless.remove(peer) }
+        }
+    }
+
     /// A peer is gone, or sends no more by its lane. The messages that it has sent are taken first.
     /// - Parameters:
     ///   - question: The number of one lane's question; nil for all lanes.
     ///   - isGone: Whether the last connection to the peer has ended.
     func endLanes(of peer: Incarnation, question: UInt64? = nil, isGone: Bool = false) {
-        let lane = isGone ? lane(of: peer) : nil
-        let hasEnded = lane.map { ProcessStatus.isEnding($0.sender.pid) } ?? false
+        let lanes = isGone ? lanes(of: peer) : []
+        let hasEnded = lanes.first.map { ProcessStatus.isEnding($0.sender.pid) } ?? false
+        if isGone { sendsByZeroMQ(peer, false) }
         intake.changeLanes { lanes in
             noteSent(by: lanes, of: { $0 == peer })
             if isGone { lanes.loseMemories(of: peer, hasEnded: hasEnded) }
             lanes.endWhenEmpty(of: peer, question: question)
         }
         // Once, however often the peer's connections end.
-        if let lane, !hasEnded, setLookedAfter(lane, true) == false { endLater(lane) }
+        if !hasEnded { for lane in lanes where setLookedAfter(lane, true) == false { endLater(lane) } }
     }
 
     /// - Returns: The former value; nil without lanes.
@@ -70,7 +86,7 @@ extension Receiver {
         intake.readLanes { _ in exchange(&lane.isLookedAfter, with: isLookedAfter) }
     }
 
-    private func lane(of peer: Incarnation) -> LaneReceiver? { intake.readLanes { $0.lane(of: peer) } ?? nil }
+    private func lanes(of peer: Incarnation) -> [LaneReceiver] { intake.readLanes { $0.lanes(of: peer) } ?? [] }
 
     private static let lookPeriod = Duration.seconds(1)
 
@@ -102,24 +118,27 @@ extension Receiver {
         intake.readLanes { _ in lane.waitsForMemory ? lane.takenCount : nil } ?? nil
     }
 
-    /// Takes what waits in a peer's lane, and handles it, because the news of an end has come, which the messages precede.
+    /// Takes what waits in a peer's lanes, and handles it, because the news of an end has come, which the messages precede.
     /// Called on the housekeeping thread.
     /// - Returns: False when the peer has no lane.
     @discardableResult
     func takeLane(of peer: Incarnation) -> Bool {
-        let found = intake.readLanes { lanes in
-            lanes.lane(of: peer).map { (lane: $0, end: $0.takenCount &+ UInt32($0.waitingCount)) }
-        }
-        guard case let (lane, end)?? = found else { return false }
+        let found =
+            intake.readLanes { lanes in
+                lanes.lanes(of: peer).map { (lane: $0, end: $0.takenCount &+ UInt32($0.waitingCount)) }
+            } ?? []
+        if found.isEmpty { return false }
         guard (try? intake.beginTurn()) != nil else { return true }
         defer { intake.endTurn() }
         var used = LocalQueue.Batch()
         defer { channel.localQueue?.reuse(&used) }
-        while intake.readLanes({ _ in lane.hasRecord && Int32(bitPattern: lane.takenCount &- end) < 0 }) == true,
-            var delivery = intake.take()
-        {
-            if delivery.isFirst { takers.tell() }
-            delivery.handle(&used, inHand)
+        for (lane, end) in found {
+            while intake.readLanes({ _ in lane.hasRecord && Int32(bitPattern: lane.takenCount &- end) < 0 }) == true,
+                var delivery = intake.take()
+            {
+                if delivery.isFirst { takers.tell() }
+                delivery.handle(&used, inHand)
+            }
         }
         return true
     }
@@ -154,7 +173,7 @@ extension Receiver {
 
     /// A peer has handed over the memory of a message of its lane.
     func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
-        if descriptor == nil, let lane = lane(of: peer) {
+        if descriptor == nil, let lane = lanes(of: peer).last {
             log.warning(
                 about: .process(lane.sender.pid), once: "memory",
                 """

@@ -23,6 +23,8 @@ final class Receiver: LocalPort {
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     let inHand = MessageInHand()
+    /// The peers that could send by lanes, and have said that they send by ZeroMQ.
+    let laneless = Lock<Set<Incarnation>>([])
     /// Hands the port over to another process.
     let offer = Lock<(any AnyObject & Sendable)?>(nil)
     /// Nil for most ports, which stay where they were made.

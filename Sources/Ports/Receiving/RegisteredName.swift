@@ -20,6 +20,8 @@ struct RecentSet<Element: Hashable> {
     var elements: [Element] { history.filter(isHeld).map(\.element) }
     var last: Element? { history.last?.element }
 
+    func contains(_ element: Element) -> Bool { numbers[element] != nil }
+
     /// Nothing happens when the set has the element.
     mutating func insert(_ element: Element) {
         guard numbers[element] == nil else { return }

@@ -20,6 +20,7 @@ struct StatisticsCounts {
         let sent: Int
         /// The messages sent since the queue was last seen empty.
         let sinceEmpty: Int
+        fileprivate var since = MonotonicInstant.now
     }
 
     /// The last counts of senders in other processes.
@@ -82,10 +83,25 @@ struct StatisticsCounts {
         if isEmpty {
             noteMissing(waiting, taken, now)
             waiting = max(0, sentCount &- taken &- lost)
-            sentBefore = (ownSent, sent)
-            ended = []
+            noteEmpty(ownSent, onTheirWay: waiting, now)
         }
         return PortStatistics(received: taken, waiting: isEmpty ? waiting : max(1, waiting))
+    }
+
+    /// Nothing waits here but what is on its way, which may be the last messages of any sender: a count may overtake the
+    /// messages.
+    private mutating func noteEmpty(_ ownSent: Int, onTheirWay count: Int, _ now: MonotonicInstant?) {
+        guard count > 0 else {
+            (sentBefore, ended) = ((ownSent, sent), [])
+            return
+        }
+        let others = sent.map { ($0, $1 - min(sinceEmpty(by: $0), count)) }
+        sentBefore = (ownSent - min(sinceEmpty(ownSent: ownSent), count), Dictionary(uniqueKeysWithValues: others))
+        // What a sender had sent before its end has come by then, or will not.
+        if let now { ended.removeAll { $0.since.duration(to: now) > Self.transit } }
+        ended = ended.map {
+            Ended(sender: $0.sender, sent: $0.sent, sinceEmpty: min($0.sinceEmpty, count), since: $0.since)
+        }
     }
 
     private mutating func noteMissing(_ count: Int, _ taken: Int, _ now: MonotonicInstant?) {

@@ -5,23 +5,43 @@ import RunLoops
 
 extension RegistryDirectory {
     /// Gives the name to a port of this runtime, unless a live port has it.
-    /// - Throws: ``PortError``: `nameInUse`, `badName`, `isInvalid`, or an error of the directory.
-    func give(_ name: String, to port: any RegisteredPort, isService: Bool = true) throws(PortError) {
+    /// - Throws: ``PortError``: `nameInUse`, `badName`, `isInvalid`, `unavailable` for a port that is being handed over, or an
+    ///   error of the directory.
+    /// - Returns: False when the directory is at its path no more, and nobody would find the name.
+    func give(_ name: String, to port: any RegisteredPort, isService: Bool = true) throws(PortError) -> Bool {
         let file = try NameEntry.fileName(for: name)
         try open()
         let entry = try NameEntry(name, of: port, isService: isService)
-        try changing.withLock { _ throws(PortError) in
+        let isHere = try changing.withLock { _ throws(PortError) in
             try claim(entry, file)
+            guard isCurrent(at: path) else {
+                try? giveUp(entry.right.id, file)
+                return false
+            }
             own.withLock { $0.names[file] = entry }
+            return true
         }
-        port.took(entry, in: self)
+        guard isHere else { return false }
+        guard port.took(entry, in: self) else {
+            abandon(name, of: port.id)
+            throw .unavailable(reason: Self.isHandedOver)
+        }
         watchOwnEntries()
+        return true
     }
 
+    static let isHandedOver = "the port is being handed over to another process"
+
     /// Exposes this runtime's ports, and registers their names, in the directory that has this one's path now.
-    func move(to other: RegistryDirectory) {
+    /// - Returns: False when that one is at its path no more. Then the names stay here.
+    func move(to other: RegistryDirectory) -> Bool {
         exposePorts()
-        let names = changing.withLock { _ in own.withLock { exchange(&$0.names, with: [:]) } }
+        let names: [String: NameEntry]? = changing.withLock { _ in
+            // This one may be at its path again.
+            if isCurrent(at: path) { return [:] }
+            return other.isCurrent(at: other.path) ? own.withLock { exchange(&$0.names, with: [:]) } : nil
+        }
+        guard let names else { return false }
         for (file, entry) in names {
             try? giveUp(entry.right.id, file)
             guard let port = registry.findPort(entry.right.id.number) else { continue }
@@ -30,11 +50,15 @@ extension RegistryDirectory {
                 return own.names[file] == entry
             }
             guard isFree else { continue }
-            port.took(entry, in: other)
+            guard port.took(entry, in: other) else {
+                other.own.withLock { if $0.names[file] == entry { $0.names[file] = nil } }
+                continue
+            }
             other.renew(file, entry.name)
         }
         watchOwnEntries()
         other.watchOwnEntries()
+        return true
     }
 
     /// Renews the entries of this runtime's ports, whose sockets have other paths now, or were missing for a while. An
@@ -85,12 +109,21 @@ extension RegistryDirectory {
 
     /// Gives a name to a port of this runtime that has come with the name from another process. The former entry stays
     /// until its owner, or a sweep, removes it, so that the name is always found.
+    /// - Parameter isWanted: Called while no thread of this process changes a name. False when the port has given the name
+    ///   up; then nothing happens.
     /// - Throws: ``PortError``: `nameInUse` when another port has the name by now, or an error of the directory.
-    func take(_ name: String, with port: any RegisteredPort, isService: Bool) throws(PortError) {
+    /// - Returns: False when the directory is at its path no more, and nobody would find the name.
+    func take(
+        _ name: String, with port: any RegisteredPort, isService: Bool, where isWanted: () -> Bool = { true }
+    ) throws(PortError) -> Bool {
         let file = try NameEntry.fileName(for: name)
         try open()
         let entry = try NameEntry(name, of: port, isService: isService)
-        try changing.withLock { _ throws(PortError) in
+        let isHere: Bool? = try changing.withLock { _ throws(PortError) in
+            guard isWanted() else { return nil }
+            if let held = own.withLock({ $0.names[file] }), held.publicID != port.publicID {
+                throw .nameInUse(name, by: held.port)
+            }
             try prepare(entry, file)
             defer { discardPrepared(entry, file) }
             if !folder.rename(ownFile("new/\(entry.right.id.file)"), to: Self.file(file, of: entry.right.id)) {
@@ -98,15 +131,30 @@ extension RegistryDirectory {
                 guard errno == ENOENT else { throw failure("rename", Self.file(file)) }
                 try claim(entry, file)
             }
+            guard isCurrent(at: path) else {
+                try? giveUp(entry.right.id, file)
+                return false
+            }
             own.withLock { $0.names[file] = entry }
-            if let other = try otherEntry(of: port.publicID, file), isAlive(other, file) {
+            do throws(PortError) {
+                guard let other = try otherEntry(of: port.publicID, file), isAlive(other, file) else { return true }
+                throw .nameInUse(name, by: other.port)
+            } catch {
                 own.withLock { $0.names[file] = nil }
                 try? giveUp(entry.right.id, file)
-                throw .nameInUse(name, by: other.port)
+                throw error
             }
         }
-        port.took(entry, in: self)
+        guard let isHere else { return true }
+        guard isHere else { return false }
+        guard port.took(entry, in: self) else {
+            abandon(name, of: port.id)
+            throw .unavailable(reason: Self.isHandedOver)
+        }
+        // The port may have given the name up before it knew that it had it.
+        if !isWanted() { port.gaveUpName(name, in: self) }
         watchOwnEntries()
+        return true
     }
 
     /// The entry of another port among those of a name.
@@ -117,14 +165,27 @@ extension RegistryDirectory {
         return nil
     }
 
-    /// Removes the entries that a port of this runtime has left in other processes, from which it has come back.
-    func removeFormerEntries(_ name: String, of port: any RegisteredPort) {
+    /// Removes the entries that a port of this runtime has left at its former homes.
+    /// - Parameter ofDead: Whether to leave those of live processes when the port has gone on, because they may be its next
+    ///   homes by now.
+    func removeFormerEntries(_ name: String, of port: any RegisteredPort, ofDead: Bool = false) {
         guard let file = try? NameEntry.fileName(for: name) else { return }
         for inner in folder.files(in: Self.file(file)) ?? [] {
             guard let entry = try? readEntry("\(Self.file(file))/\(inner)"), entry.publicID == port.publicID,
-                entry.right.id != port.id
+                entry.right.id != port.id,
+                // Read after the entry: a next home has its entry after the port.
+                !ofDead || !isAlive(entry.right.id.incarnation) || (try? home(of: port.publicID)) == port.id
             else { continue }
             try? giveUp(entry.right.id, file)
+        }
+    }
+
+    /// The entries of the names that a port has here at a home, also when the process there has died.
+    func entries(at home: PortID) -> [NameEntry] {
+        let start = "\(home.number)."
+        let marks = (folder.files(in: "\(home.incarnation)") ?? []).filter { $0.hasPrefix(start) }
+        return marks.compactMap { mark in
+            try? readEntry(Self.file(String(mark.dropFirst(start.utf8.count)), of: home))
         }
     }
 
@@ -172,16 +233,18 @@ extension RegistryDirectory {
         if !isAlive(entry, file) { _ = remove(entry.right.id, file) }
     }
 
-    /// Whether the port of an entry is valid. An invalid port may have failed to give its name up.
+    /// Whether the port of an entry is valid, here or elsewhere. An invalid port may have failed to give its name up.
     private func isAlive(_ entry: NameEntry, _ file: String) -> Bool {
         let id = entry.right.id
         guard id.incarnation != registry.incarnation else {
-            return own.withLock { $0.names[file]?.right.id == id }
+            // This process may have left the entry of a lent port to the lender.
+            return own.withLock { $0.names[file]?.right.id == id } || isKept(entry, Self.file(file))
         }
-        // A port's socket is closed with the port. The socket of a port in another directory may be out of reach.
-        guard isAlive(id.incarnation) else { return false }
-        return entry.right.path != path || hasListener("\(id.incarnation)/\(id.number)", kind: .stream)
-            || livesElsewhere(entry.publicID, than: id)
+        guard isAlive(id.incarnation) else { return isKept(entry, Self.file(file)) }
+        // A port's socket is closed with the port. It is hidden while the port is being handed over: that is looked at first,
+        // because it may end meanwhile. The socket of a port in another directory may be out of reach.
+        return entry.right.path != path || hasListener("\(id.incarnation)/\(Self.hiddenSocket(of: id))", kind: .stream)
+            || hasListener("\(id.incarnation)/\(id.number)", kind: .stream) || livesElsewhere(entry.publicID, than: id)
     }
 
     /// Gives the name to the entry's port, in place of a dead port that has it.
@@ -201,7 +264,11 @@ extension RegistryDirectory {
             // descriptors cannot lose the name.
             if !inPlaceOfFormer || attempt > 0, let present = try read(file) {
                 if present.right.id == entry.right.id { return isPrepared = false }
-                if isAlive(present, file) { throw .nameInUse(present.name, by: present.port) }
+                // The port may have left the entry at a former home. If the port has an entry here, it may be its next home's.
+                let isFormer =
+                    present.publicID == entry.publicID
+                    && (!inPlaceOfFormer || (try? home(of: entry.publicID)) == entry.right.id)
+                if !isFormer, isAlive(present, file) { throw .nameInUse(present.name, by: present.port) }
                 guard remove(present.right.id, file) else { throw failure("unlink", Self.file(file)) }
             }
             if !isPrepared {

@@ -1,7 +1,7 @@
 import Glibc
 
 /// The registry's entry of one name: a small text file, one fact a line.
-struct NameEntry: Sendable, Equatable {
+struct NameEntry: Sendable, Hashable {
     static let version = 1
     static let longestName = 255
 
@@ -29,7 +29,20 @@ struct NameEntry: Sendable, Equatable {
     }
 
     /// The path of the owner's program; nil when the process has ended, also if another one has its pid.
-    var program: String? { ProcessStatus.startTime(of: pid) == startTime ? ProcessStatus.program(of: pid) : nil }
+    var program: String? { owner.program }
+
+    /// The process that had the name when it was registered.
+    var owner: Owner { Owner(pid: pid, startTime: startTime) }
+
+    struct Owner: Hashable {
+        let pid: pid_t
+        let startTime: UInt64
+
+        /// As ``NameEntry/program``.
+        var program: String? {
+            ProcessStatus.startTime(of: pid) == startTime ? ProcessStatus.program(of: pid) : nil
+        }
+    }
 
     /// The port that has the name.
     var port: PortIdentity { port(ofProgram: program) }
@@ -82,9 +95,10 @@ struct NameEntry: Sendable, Equatable {
         let malformed = PortError.untrustedDirectory(path, reason: "it is not a name's entry; remove it")
         guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed }
         var facts: [Substring: Substring] = [:]
-        for line in text.split(separator: "\n") {
-            guard let space = line.firstIndex(of: " ") else { throw malformed }
-            facts[line[..<space]] = line[line.index(after: space)...]
+        // By bytes: characters would take most of the time of a list of all names.
+        for line in text.utf8.split(separator: UInt8(ascii: "\n")) {
+            guard let space = line.firstIndex(of: UInt8(ascii: " ")) else { throw malformed }
+            facts[Substring(line[..<space])] = Substring(line[line.index(after: space)...])
         }
         func fact<Fact>(_ name: Substring, _ read: (Substring) -> Fact?) throws(PortError) -> Fact {
             guard let fact = facts[name].flatMap(read) else { throw malformed }

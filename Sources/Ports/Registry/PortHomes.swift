@@ -103,7 +103,12 @@ extension RegistryDirectory {
 
     /// Whether the port lives on, without a socket, because it moves, or has moved from `address`.
     func livesElsewhere(_ port: PortID, than address: PortID) -> Bool {
-        if !files(in: Self.moves, of: port).isEmpty || lender(of: port) != nil { return true }
+        !files(in: Self.moves, of: port).isEmpty || goesOn(port, without: address)
+    }
+
+    /// Whether the port is at its next home, or goes back to its lender, when its process at `address` has ended.
+    func goesOn(_ port: PortID, without address: PortID) -> Bool {
+        if lender(of: port) != nil { return true }
         do throws(PortError) {
             guard let home = try home(of: port) else { return false }
             return home != address && isAlive(home.incarnation)

@@ -11,7 +11,20 @@ protocol RegisteredPort: AnyObject, Sendable {
     /// Lets other processes connect to the port, and returns the right to this home.
     func exposedRight() throws(PortError) -> WireRight
     /// Called when the port has got a name. The port gives the name up at its end.
-    func took(_ entry: NameEntry, in directory: RegistryDirectory)
+    /// - Returns: False when the port is being handed over, and the name would stay behind.
+    func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool
+    /// Called when the port has given a name up.
+    func gaveUpName(_ name: String, in directory: RegistryDirectory)
+}
+
+extension PortError {
+    /// Whether a directory may let a name be taken later.
+    fileprivate var mayPass: Bool {
+        switch self {
+        case .directory, .unavailable, .outOfDescriptors, .transport: true
+        default: false
+        }
+    }
 }
 
 extension NameEntry {
@@ -32,7 +45,17 @@ final class Registry: Sendable {
         var all: [RegistryDirectory] = []
     }
 
+    /// A name that a port of this runtime has come with, and does not have yet.
+    struct AwaitedName: Hashable {
+        let port: PortID
+        let name: String
+        /// The path of the directory.
+        let path: String
+        let isService: Bool
+    }
+
     private let directories = Lock(Directories())
+    private let awaited = Lock(Set<AwaitedName>())
 
     init(_ control: ControlConnectionTable, findPort: @escaping @Sendable (UInt64) -> (any RegisteredPort)?) {
         self.control = control
@@ -44,7 +67,7 @@ final class Registry: Sendable {
 
     /// The directory that the path leads to now.
     /// - Throws: ``PortError``, also when the directory cannot be trusted.
-    func directory(_ path: String) throws(PortError) -> RegistryDirectory {
+    func directory(_ path: String, attempts: Int = 100) throws(PortError) -> RegistryDirectory {
         try Fork.check()
         let known = directories.withLock { $0.byPath[path] }
         if let known, known.isCurrent(at: path) {
@@ -53,6 +76,8 @@ final class Registry: Sendable {
             return known
         }
         let opened = try RegistryDirectory(path, self)
+        // Another may be there by now, also the known one again.
+        if !opened.isCurrent(at: path), attempts > 1 { return try self.directory(path, attempts: attempts - 1) }
         let (directory, removed) = directories.withLock { directories in
             // Read once, because a directory that is removed between two reads would keep its listener.
             let removed = directories.all.filter(\.folder.isRemoved)
@@ -69,18 +94,96 @@ final class Registry: Sendable {
         for former in removed { former.closeListener() }
         directory.isReached(by: path)
         // The known directory was removed or moved, and somebody has made it again.
-        if let known, known !== directory { known.move(to: directory) }
+        if let known, known !== directory, !known.move(to: directory), attempts > 1 {
+            // The names of the known one go to the next one.
+            directories.withLock { $0.byPath[path] = known }
+            return try self.directory(path, attempts: attempts - 1)
+        }
         return directory
+    }
+
+    /// Does something in the directory that a path leads to, and again when another has taken its place meanwhile.
+    /// - Parameter body: Returns false when the directory is at its path no more.
+    /// - Throws: ``PortError``, also when others replace the directory again and again.
+    func inDirectory(
+        _ path: String, _ body: (RegistryDirectory) throws(PortError) -> Bool
+    ) throws(PortError) {
+        for _ in 0..<100 { if try body(directory(path)) { return } }
+        throw .directory(path, call: "open", errno: ESTALE)
+    }
+
+    /// Gives a name to a port of this runtime that has come with the name, now or as soon as the directory lets it.
+    /// - Parameters:
+    ///   - took: Called when the port has the name.
+    ///   - isLost: Called when another port has the name by now, or the directory has refused it for a minute.
+    func take(
+        _ name: String, isService: Bool, at path: String, with port: any RegisteredPort,
+        took: @escaping @Sendable () -> Void = {}, isLost: @escaping @Sendable (PortError) -> Void
+    ) {
+        let name = AwaitedName(port: port.id, name: name, path: path, isService: isService)
+        awaited.withLock { _ = $0.insert(name) }
+        take(name, with: port, attempts: 60, took, isLost)
+    }
+
+    private func take(
+        _ name: AwaitedName, with port: any RegisteredPort, attempts: Int,
+        _ took: @escaping @Sendable () -> Void, _ isLost: @escaping @Sendable (PortError) -> Void
+    ) {
+        guard isAwaited(name) else { return }
+        do throws(PortError) {
+            try inDirectory(name.path) { (directory) throws(PortError) in
+                try directory.take(name.name, with: port, isService: name.isService) { isAwaited(name) }
+            }
+            if noLongerAwaits(name) { took() }
+        } catch {
+            guard attempts > 1, error.mayPass, findPort(name.port.number) != nil else {
+                if noLongerAwaits(name) { isLost(error) }
+                return
+            }
+            housekeeping.perform(after: .seconds(1)) { [weak self] in
+                self?.take(name, with: port, attempts: attempts - 1, took, isLost)
+            }
+        }
+    }
+
+    private func isAwaited(_ name: AwaitedName) -> Bool { awaited.withLock { $0.contains(name) } }
+    private func noLongerAwaits(_ name: AwaitedName) -> Bool { awaited.withLock { $0.remove(name) != nil } }
+
+    /// The names that a port has come with, and does not have yet.
+    func awaitedNames(of port: PortID) -> [AwaitedName] { awaited.withLock { $0.filter { $0.port == port } } }
+
+    /// A port has moved on. Its next owner knows the names that it has not got.
+    func giveUpAwaiting(namesOf port: PortID) { awaited.withLock { $0 = $0.filter { $0.port != port } } }
+
+    /// A port is not to get a name any more.
+    /// - Returns: Whether the port was about to get it.
+    func giveUpAwaiting(_ name: String, in directory: RegistryDirectory, for port: PortID) -> Bool {
+        let paths = directories.withLock { $0.byPath.filter { $0.value === directory } }.keys
+        return awaited.withLock { awaited in
+            let others = awaited.filter {
+                $0.port != port || $0.name != name || $0.path != directory.path && !paths.contains($0.path)
+            }
+            return exchange(&awaited, with: others).count > others.count
+        }
     }
 
     /// Whether a process may be alive though the path of its address leads to no socket. Only the process's own
     /// directory can show that the process is dead. That directory is open here, or the path leads to it now.
-    func mayBeAlive(_ address: ControlAddress) -> Bool {
+    func mayBeAlive(_ address: ControlAddress, _ former: FormerPeer?) -> Bool {
         let all = all
         if all.contains(where: { $0.isAlive(address.incarnation) }) { return true }
-        if all.contains(where: { $0.path == address.directory }) { return false }
+        // It has left the directory in which it listened, or was swept there.
+        if former?.hasPlace?() == true { return false }
+        if former?.process.state == .running { return true }
+        if all.contains(where: { $0.path == address.directory && !$0.folder.isRemoved }) { return false }
         guard let folder = Folder(address.directory), folder.status.st_uid == geteuid() else { return true }
         return folder.isSocket("\(address.incarnation)/c")
+    }
+
+    /// Says whether the directory in which a process listens now is still there; nil when none is known here.
+    func place(of owner: Incarnation) -> (@Sendable () -> Bool)? {
+        guard let directory = all.first(where: { $0.folder.isSocket("\(owner)/c") }) else { return nil }
+        return { [weak directory] in directory.map { !$0.folder.isRemoved } ?? false }
     }
 
     /// Tells the watches of names that a port has become invalid, because the port may have had a name.

@@ -10,7 +10,7 @@ import Synchronization
 ///     homes/INCARNATION.N         the home of the port N of a process, which has moved: INCARNATION.N of its new owner
 ///     moves/INCARNATION.N~INCARNATION.N   a port that moves, and the home that it perhaps gets
 ///     INCARNATION/c               a process's control socket
-///     INCARNATION/N               the socket of its port N
+///     INCARNATION/N               the socket of its port N; N~ while the port is being handed over
 ///     INCARNATION/N.NAME          says that its port N may have the name
 ///     INCARNATION/new             a name's folder, until the process claims the name
 ///
@@ -203,15 +203,36 @@ final class RegistryDirectory: Sendable {
     func hasSocket(of port: PortID) -> Bool { folder.isSocket(ownFile("\(port.number)")) }
 
     func removeSocket(of port: PortID) {
-        let file = String(port.number)
-        if own.withLock({ $0.sockets.remove(file) }) != nil { _ = folder.remove(ownFile(file)) }
+        for file in [String(port.number), Self.hiddenSocket(of: port)] {
+            if own.withLock({ $0.sockets.remove(file) }) != nil { _ = folder.remove(ownFile(file)) }
+        }
+    }
+
+    /// Lets nobody find the socket, until it is shown.
+    func hideSocket(of port: PortID) { moveSocket(String(port.number), to: Self.hiddenSocket(of: port)) }
+    func showSocket(of port: PortID) { moveSocket(Self.hiddenSocket(of: port), to: String(port.number)) }
+
+    static func hiddenSocket(of port: PortID) -> String { "\(port.number)~" }
+
+    private func moveSocket(_ file: String, to other: String) {
+        own.withLock { own in
+            guard own.sockets.remove(file) != nil else { return }
+            if folder.rename(ownFile(file), to: ownFile(other)) {
+                own.sockets.insert(other)
+            } else {
+                _ = folder.remove(ownFile(file))
+            }
+        }
     }
 
     func removeOwnFiles(before deadline: MonotonicInstant) {
         // From now on, removed entries are not restored.
         let former = own.withLock { exchange(&$0, with: Own(isEnded: true)) }
         guard let listener = former.listener else { return }
-        for (file, entry) in former.names { try? giveUp(entry.right.id, file) }
+        // A lender takes the names with its port, and then removes the entries here.
+        for (file, entry) in former.names where !goesOn(entry.publicID, without: entry.right.id) {
+            try? giveUp(entry.right.id, file)
+        }
         listener.close()
         for socket in former.sockets { _ = folder.remove(ownFile(socket)) }
         _ = folder.removeFolder(ownFolder)

@@ -11,7 +11,7 @@ extension RegistryDirectory {
         // so no entry of a live process is removed.
         for entry in try entries(ofLive: false) {
             let file = try NameEntry.fileName(for: entry.name)
-            guard folder.hasFile(Self.file(file, of: entry.right.id)) else { continue }
+            guard folder.hasFile(Self.file(file, of: entry.right.id)), !isKept(entry, Self.file(file)) else { continue }
             if remove(entry.right.id, file) { swept.names.append(entry.name) }
         }
         return swept
@@ -39,6 +39,29 @@ extension RegistryDirectory {
         return swept
     }
 
+    /// Whether a port that goes on elsewhere is about to take the name of the dead process's entry. Until then, the entry
+    /// keeps the name from others. A later sweep removes it.
+    func isKept(_ entry: NameEntry, _ path: String) -> Bool {
+        guard goesOn(entry.publicID, without: entry.right.id) else { return false }
+        // A former home may have an entry still, and is about to give it up.
+        let home = (try? home(of: entry.publicID)) ?? entry.publicID
+        return !(folder.files(in: path) ?? []).contains { inner in
+            guard let other = try? readEntry("\(path)/\(inner)") else { return false }
+            let id = other.right.id
+            return other.publicID == entry.publicID && id != entry.right.id && id == home && isAlive(id.incarnation)
+        }
+    }
+
+    /// Whether the entry that a port has left here keeps the name from others.
+    func isKept(_ name: String, of port: PortID) -> Bool {
+        guard let file = try? NameEntry.fileName(for: name) else { return false }
+        do throws(PortError) {
+            return try readEntry(Self.file(file, of: port)).map { isKept($0, Self.file(file)) } ?? false
+        } catch {
+            return error.isShortage
+        }
+    }
+
     /// - Returns: The name that was removed with the file.
     private func sweep(_ inner: String, of dead: Incarnation) -> String? {
         let file = "\(dead)/\(inner)"
@@ -54,6 +77,7 @@ extension RegistryDirectory {
             var removed: String?
             do throws(PortError) {
                 let entry = try readEntry(Self.file(name, of: port))
+                if let entry, isKept(entry, Self.file(name)) { return nil }
                 removed = remove(port, name) ? entry?.name : nil
             } catch {
                 // A later sweep may be able to read the entry.

@@ -19,9 +19,6 @@ final class PendingReplies: Sendable {
     /// request.
     private let secret = UInt128.random(in: 0 ... .max)
 
-    /// The longest wait for replies that were sent before their port's end. A reply may wait for room as long.
-    private static let longestTransit = Duration.seconds(10)
-
     init(_ channels: ChannelTable, _ statistics: StatisticsCollector) {
         self.channels = channels
         self.statistics = statistics
@@ -188,22 +185,42 @@ final class PendingReplies: Sendable {
     // MARK: The end of a home
 
     /// The end of a port that was asked, or its move to another home.
-    private struct PortEnd {
+    struct PortEnd {
         let port: PortID
         let isOwnerAlive: Bool
         /// False when the port has left its owner, which lives.
         let didEnd: Bool
-        let deadline = MonotonicInstant.now + PendingReplies.longestTransit
+        /// The end of the wait for replies that were sent before. A reply may wait for room as long.
+        private let deadline: MonotonicInstant
+        /// The checks after that. In a process that was stopped meanwhile, what was on its way arrives only now.
+        private var lateChecks = 0
         /// The counts of messages that the ports for replies had received at the first check.
-        var received: [UInt64: Int] = [:]
+        private var received: [UInt64: Int] = [:]
 
         /// After this number of further messages, the messages of the dead process were taken.
         private static let surelyTaken = 10_000
+        /// There are 50 milliseconds between two checks.
+        static let mostLateChecks = 10
+
+        init(
+            port: PortID, isOwnerAlive: Bool, didEnd: Bool, deadline: MonotonicInstant = .now + .seconds(10)
+        ) {
+            (self.port, self.isOwnerAlive, self.didEnd, self.deadline) = (port, isOwnerAlive, didEnd, deadline)
+        }
 
         /// Whether a reply may be on its way to a port. Replies and the notice of the end travel by different
         /// connections, so the notice may arrive first.
         mutating func mayHaveReply(at replyPort: UInt64, _ found: StatisticsCollector.Collected) -> Bool {
-            guard let statistics = found.statistics, !deadline.hasPassed else { return false }
+            guard let statistics = found.statistics, lateChecks < Self.mostLateChecks,
+                isOnItsWay(replyPort, statistics, found)
+            else { return false }
+            if deadline.hasPassed { lateChecks += 1 }
+            return true
+        }
+
+        private mutating func isOnItsWay(
+            _ replyPort: UInt64, _ statistics: PortStatistics, _ found: StatisticsCollector.Collected
+        ) -> Bool {
             if isOwnerAlive { return statistics.waiting > 0 || found.silent.contains(port.incarnation) }
             // All messages of a dead process have arrived, but perhaps not all were taken.
             let first = received[replyPort, default: statistics.received]

@@ -63,8 +63,12 @@ extension PortRuntime: RuntimeEvents {
         case .stayed(let number): channel(number)?.stay()
         case .wantsLane(let number, let question):
             let port = ports.port(number)
+            port?.sendsByZeroMQ(sender, false)
             if port?.isLeaving == true { return }
-            if port?.makeLane(for: peer, question: question) != true, port?.isLeaving != true {
+            if port?.makeLane(for: peer, question: question) == true { return }
+            if let port {
+                port.refuseLane(to: peer, question: question)
+            } else {
                 peer.send(.noLane(number, question: question))
             }
         case .lane(let number, let question):
@@ -75,9 +79,13 @@ extension PortRuntime: RuntimeEvents {
             }
         case .noLane(let number, let question): channel(number)?.laneWasRefused(question)
         case .laneClosed(let number, let question): ports.port(number)?.endLanes(of: sender, question: question)
+        case .zeroMQ(let number, let isOpen): ports.port(number)?.sendsByZeroMQ(sender, isOpen)
         case .memory(let number, let memory): ports.port(number)?.memoryCame(memory, descriptors.first, of: sender)
         case .wantsDescriptorSocket(let number, let question):
-            if ports.port(number)?.makeDescriptorSocket(for: peer, question: question) != true {
+            guard let port = ports.port(number) else { return peer.tellInvalidated(number) }
+            // The sender of a port that moves or ends goes on elsewhere, or learns the end.
+            if port.isLeaving || !port.isValid { return }
+            if !port.makeDescriptorSocket(for: peer, question: question) {
                 peer.send(.noDescriptorSocket(number, question: question))
             }
         case .descriptorSocket(let number, let question):
@@ -118,11 +126,28 @@ extension PortRuntime: RuntimeEvents {
         (try? registry.directory(directory).home(of: port)) ?? nil
     }
 
+    /// The directory at a path; nil when there is none that can be used.
+    private func directoryNow(_ path: String) throws(PortError) -> RegistryDirectory? {
+        do throws(PortError) {
+            return try registry.directory(path)
+        } catch {
+            if error.isShortage { throw error }
+            return nil
+        }
+    }
+
     func nextHome(
         of port: PortID, after address: PortID, in directory: String, ownerDied: Bool
     ) throws(PortError) -> NextHome? {
         do throws(PortError) {
-            return try registry.directory(directory).nextHome(of: port, after: address, ownerDied: ownerDied)
+            let current = try directoryNow(directory)
+            if let next = try current?.nextHome(of: port, after: address, ownerDied: ownerDied) { return next }
+            // The directory in which this runtime has noted its loan may have another path now, or none.
+            let waiting = ports.all.first { port == $0.channel.publicID && $0.isValid && $0.arrival?.standby != nil }
+            guard let waiting, let noted = waiting.arrival?.standby?.directory else { return nil }
+            let next = noted === current ? nil : try noted.nextHome(of: port, after: address, ownerDied: ownerDied)
+            // The loan ends, with the port or without it.
+            return next ?? .lender(waiting.channel.id)
         } catch {
             if error.isShortage { throw error }
             return nil
@@ -178,7 +203,8 @@ extension PortRuntime: RuntimeEvents {
         finishing.connectionEnded(peer.incarnation)
     }
 
-    func mayBeAlive(_ address: ControlAddress) -> Bool { registry.mayBeAlive(address) }
+    func mayBeAlive(_ address: ControlAddress, _ former: FormerPeer?) -> Bool { registry.mayBeAlive(address, former) }
+    func place(of peer: Incarnation) -> (@Sendable () -> Bool)? { registry.place(of: peer) }
 
     func rights(to peer: Incarnation) -> [PeerRight] {
         channels.channels(to: peer).map { ($0.id, $0.controlAddress, $0.isWatched) }

@@ -140,7 +140,7 @@ public final class PortRuntime: Sendable {
     public var lateReplyCount: Int { replies.pending.lateCount }
 
     /// Flushes within the bound, fails all waiters, and removes the runtime's files.
-    private func close() {
+    func close() {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
         let bound = flushMilliseconds.load(ordering: .relaxed)
         let deadline = MonotonicInstant.now + .milliseconds(bound)

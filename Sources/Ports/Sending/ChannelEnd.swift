@@ -47,7 +47,13 @@ extension SendChannel {
     /// Sends drain probes until one is answered. The socket may have no room for a probe, and an answer may be lost
     /// with a control connection.
     private func probe() {
-        guard state.withLock({ $0.mayProbe() && $0.zeroMQ.isOpen }) else { return }
+        let goesOn = state.withLock { state in
+            if state.mayProbe(), state.zeroMQ.isOpen { return true }
+            // The channel may get another socket, and probes again then.
+            state.endProbing()
+            return false
+        }
+        guard goesOn else { return }
         closeIfIdle()
         channels.control.housekeeping.perform(after: .milliseconds(20)) { [weak self] in self?.probe() }
     }

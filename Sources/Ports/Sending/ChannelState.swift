@@ -75,7 +75,7 @@ struct ChannelState: ~Copyable {
         zeroMQ.loseAnswer()
         credit.giveBackAll()
         // The owner tells again, on the next connection, that the port is about to move.
-        return stay() ?? queue.waiters.first
+        return stay(keepsZeroMQ: false) ?? queue.waiters.first
     }
 
     // MARK: Asking for a lane
@@ -172,7 +172,9 @@ struct ChannelState: ~Copyable {
     /// The port has answered a drain probe.
     /// - Returns: Whether the socket was closed, because the port has taken everything.
     mutating func drained(_ number: UInt64) -> Bool {
-        guard queue.mayHaveSent, queue.isIdle, zeroMQ.drained(number, sentCount: queue.sentCount) else { return false }
+        guard queue.mayHaveSent, zeroMQ.drained(number, sentCount: queue.sentCount, isIdle: queue.isIdle) else {
+            return false
+        }
         queue.disconnect()
         return true
     }
@@ -203,6 +205,9 @@ struct ChannelState: ~Copyable {
         return probesUntil != nil
     }
 
+    /// Nobody probes any more, because there is no socket.
+    mutating func endProbing() { probesUntil = nil }
+
     /// Whether the probing has begun, and no call of ``mayProbe()`` has found its end.
     var isProbing: Bool { probesUntil != nil }
 
@@ -217,12 +222,17 @@ struct ChannelState: ~Copyable {
     }
 
     /// The port has not moved. The next send connects again.
+    /// - Parameter keepsZeroMQ: Whether to go on by a socket that has not been drained. What is on its way there would be
+    ///   overtaken by what another way carries.
     /// - Returns: The waiter to wake.
-    mutating func stay() -> (any Waiter)? {
-        // A question for a lane has no answer while the port moves.
+    mutating func stay(keepsZeroMQ: Bool) -> (any Waiter)? {
+        // A question for a lane, or for a way of descriptors, has no answer while the port moves.
         let wasAsked = giveUpAsking()
-        guard queue.stay() || wasAsked else { return nil }
-        closeWays()
+        let awaitsSocket = descriptors.isAsked
+        descriptors.giveUpAsking()
+        let isConnected = keepsZeroMQ && zeroMQ.isOpen
+        guard queue.stay(isConnected: isConnected) || wasAsked else { return awaitsSocket ? queue.waiters.first : nil }
+        if !isConnected { closeWays() }
         credit.giveBackAll()
         return queue.waiters.first
     }

@@ -37,6 +37,7 @@ final class ChannelTable: Sendable {
     let connections: IdleConnections
     let connectedSockets = ConnectedSockets()
     private let state = Lock(State())
+    private let followers = Lock<[PortID: [Weak<SendChannel>]]>([:])
     private let waited = Lock<[ObjectIdentifier: Weak<SendChannel>]>([:])
 
     init(_ control: ControlConnectionTable) {
@@ -126,6 +127,17 @@ final class ChannelTable: Sendable {
         if let former, former !== own { former.move(to: own) }
     }
 
+    /// Notes that a channel leads to the one to a home. Few ports move, so the channels do not have room for that.
+    func addFollower(_ channel: SendChannel, of home: PortID) {
+        followers.withLock { $0[home, default: []].append(Weak(channel)) }
+    }
+
+    /// The channels that lead to the one to a home, which leads on now, or is released.
+    @discardableResult
+    func takeFollowers(of home: PortID) -> [Weak<SendChannel>] {
+        followers.withLockUnlessForked { $0.removeValue(forKey: home) ?? [] } ?? []
+    }
+
     /// The port in texts.
     func identity(of port: PortID) -> PortIdentity { existing(port)?.latest.identity ?? PortIdentity(port) }
 
@@ -138,6 +150,7 @@ final class ChannelTable: Sendable {
     /// already.
     func remove(_ port: PortID, of publicID: PortID, sent: Int) {
         if sent > 0 { formerlySent.add(sent, ordering: .releasing) }
+        takeFollowers(of: port)
         _ = state.withLockUnlessForked { state in
             let other = state[port]
             if other == nil {

@@ -44,7 +44,11 @@ extension SendChannel {
         guard access(path, F_OK) == 0 || (since + Self.endPatience).hasPassed else { return false }
         // Checked last, because a process that is killed begins to exit before the kernel closes its sockets.
         guard channels.control.isAlive(id.incarnation) else { return false }
-        let waiters = state.withLock { $0.loseConnection(missedSince: since, sentCount: count) }
+        let waiters = state.withLock { state in
+            let waiters = state.loseConnection(missedSince: since, sentCount: count)
+            if waiters != nil { tellZeroMQ(isOpen: false) }
+            return waiters
+        }
         guard let waiters else { return false }
         log.warning("lost the connection to \(identity), and the messages on their way there")
         for waiter in waiters { waiter.wake() }
@@ -150,11 +154,15 @@ extension SendChannel {
             channels.connections.makeRoom()
             throw error
         }
-        state.withLock { state in
-            guard state.queue.lifecycle == .unconnected else { return }
+        let isOpened = state.withLock { state in
+            // The port may have moved, or ended.
+            guard state.queue.lifecycle == .unconnected else { return false }
             state.zeroMQ.open(made.take(), origin: owner.ownOrigin)
             state.queue.connect()
+            tellZeroMQ(isOpen: true)
+            return true
         }
+        guard isOpened else { return }
         log.debug("opened a socket to \(identity)")
         channels.connections.opened(self)
     }

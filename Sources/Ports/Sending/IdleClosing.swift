@@ -15,6 +15,7 @@ extension SendChannel {
             let step = state.closeIfIdle()
             // Under the lock, and so before the next question.
             if step == .closedLane { tellLaneClosed(&state) }
+            if step == .closed { tellZeroMQ(isOpen: false) }
             return step
         }
         switch step {
@@ -50,7 +51,12 @@ extension SendChannel {
 
     /// The port has answered a drain probe: everything before it was taken.
     func drained(_ number: UInt64) {
-        if state.withLock({ $0.drained(number) }) { noteClosed() }
+        let isClosed = state.withLock { state in
+            let isClosed = state.drained(number)
+            if isClosed { tellZeroMQ(isOpen: false) }
+            return isClosed
+        }
+        if isClosed { noteClosed() }
         if isFinishing, !isOpen { tellFinished() }
     }
 }

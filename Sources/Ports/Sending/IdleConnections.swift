@@ -46,8 +46,9 @@ final class IdleConnections: Sendable {
         }
         // The release of a channel takes other locks, so it comes after this one, here and below.
         withExtendedLifetime(former) {}
-        // The channel may have become invalid a moment before.
-        if !channel.isValid { remove(channel) }
+        // The channel may have become invalid, or its port may have moved, a moment before. A moved channel that stays would
+        // keep those to all further homes.
+        if !channel.isValid || channel.hasMoved.load(ordering: .acquiring) { remove(channel) }
         if isDue { closeUnusedSoon(leaving: most) }
     }
 

@@ -68,8 +68,8 @@ extension SendChannel {
     /// - Parameter blocks: Whether the calling thread waits for the answer.
     /// - Returns: False when the channel has to send by ZeroMQ.
     func askForLane(_ owner: ControlConnection, blocks: Bool) -> Bool {
-        guard channels.control.takesLanes, owner.takesLanes, !blocks || mayAwaitLane else { return false }
-        let (isAsked, question) = state.withLock { $0.askForLane() }
+        guard channels.control.takesLanes, owner.takesLanes else { return false }
+        let (isAsked, question) = blocks && !mayAwaitLane ? (false, nil) : state.withLock { $0.askForLane() }
         guard let question else { return isAsked }
         owner.send(.wantsLane(id.number, question: question))
         // The end of the connection may have been reported before the question.
@@ -99,6 +99,8 @@ extension SendChannel {
             channels.connections.opened(self)
         } else {
             channels.control.send(.laneClosed(id.number, question: question), to: id.incarnation)
+            // The question came to the owner after that.
+            state.withLock { if $0.zeroMQ.isOpen { tellZeroMQ(isOpen: true) } }
         }
         waiter?.wake()
     }

@@ -80,6 +80,7 @@ final class LocalQueue: Sendable {
     }
 
     /// Counts a message in, unless the queue is full.
+    @inline(__always)
     private func admit() -> Bool {
         var admitted = front.value.admittedCount.load(ordering: .relaxed)
         while true {

@@ -20,6 +20,7 @@ struct MessagePool: ~Copyable, Sendable {
         }
 
         /// Returns a message's address, or 0.
+        @inline(__always)
         mutating func removeFirst(_ size: SizeClass) -> UInt {
             let message = newest[size.index]
             guard message != 0 else { return 0 }
@@ -34,7 +35,7 @@ struct MessagePool: ~Copyable, Sendable {
         private let shift: UInt8
 
         var index: Int { Int(shift) }
-        var capacity: Int { 64 << index }
+        @inline(__always) var capacity: Int { 64 << index }
 
         /// - Parameter capacity: The bytes to hold; nil when messages of that size are not kept.
         init?(capacity: Int) {

@@ -10,11 +10,23 @@ extension SendChannel {
     var latest: SendChannel {
         guard hasMoved.load(ordering: .acquiring), let next = successor.withLock({ $0 }) else { return self }
         guard next.hasMoved.load(ordering: .acquiring) else { return next }
-        let last = next.latest
+        var last = next
+        while last.hasMoved.load(ordering: .acquiring), let next = last.successor.withLock({ $0 }) { last = next }
+        let latest = last
         // Released after the lock. It would not tell this one of the end any more.
-        let former = successor.withLock { exchange(&$0, with: last) }
-        if former !== last { _ = last.onEnd { [weak self] in self?.invalidated.set(()) } }
-        return last
+        let former = successor.withLock { exchange(&$0, with: latest) }
+        if former !== latest {
+            _ = latest.onEnd { [weak self] in self?.invalidated.set(()) }
+            follow(latest)
+        }
+        return latest
+    }
+
+    /// Lets this channel lead on when the next one's port moves, too. A right that nobody uses keeps no channel but the last.
+    private func follow(_ next: SendChannel) {
+        channels.addFollower(self, of: next.id)
+        // The other thread may have called all by then.
+        if next.hasMoved.load(ordering: .acquiring) { _ = latest }
     }
 
     /// Whether the port is about to move, or has moved.
@@ -27,7 +39,7 @@ extension SendChannel {
     }
 
     /// The owner says that the port has not moved.
-    func stay() { state.withLock { $0.stay() }?.wake() }
+    func stay() { state.withLock { $0.stay(keepsZeroMQ: true) }?.wake() }
 
     /// Lets the senders to a port of this runtime wait, because it is about to move.
     func waitForOwnMove() {
@@ -40,7 +52,7 @@ extension SendChannel {
     /// The port of this runtime has not moved.
     func stayHere() {
         let waiters = state.withLock { state in
-            _ = state.queue.stay()
+            _ = state.queue.stay(isConnected: true)
             if state.bell != nil { localQueue?.open() }
             return state.queue.waiters
         }
@@ -64,6 +76,8 @@ extension SendChannel {
         channels.connections.remove(self)
         // The next channel must not keep this one.
         if next.onEnd({ [weak self] in self?.invalidated.set(()) }), isLocal || isWatched { next.watch() }
+        follow(next)
+        for follower in channels.takeFollowers(of: id) { _ = follower.object?.latest }
         for waiter in waiters { waiter.wake() }
         channels.control.events?.portLeft(id)
     }
@@ -94,7 +108,11 @@ extension SendChannel {
         }
     }
 
-    private func followOrEnd(ownerDied: Bool) {
+    /// The port of this runtime goes back to its lender. The rights of this process follow it.
+    func returns(in directory: String) { followOrEnd(ownerDied: false, in: directory) }
+
+    private func followOrEnd(ownerDied: Bool, in directory: String? = nil) {
+        let path = directory ?? path
         do throws(PortError) {
             switch try channels.control.events?.nextHome(of: publicID, after: id, in: path, ownerDied: ownerDied) {
             case .lender(let home)? where home.incarnation == channels.incarnation:
@@ -104,11 +122,12 @@ extension SendChannel {
             case nil: return invalidate()
             }
             if ownerDied { channels.control.events?.channelBecameInvalid(id) }
+            if isLocal, hasMoved.load(ordering: .acquiring) { channels.control.events?.ownPortHasMoved(id.number) }
         } catch {
             // No descriptor is left. The port may live.
             channels.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
-                guard let self, isValid, !hasMoved.load(ordering: .acquiring) else { return }
-                followOrEnd(ownerDied: ownerDied)
+                guard let self, isValid || directory != nil, !hasMoved.load(ordering: .acquiring) else { return }
+                followOrEnd(ownerDied: ownerDied, in: directory)
             }
         }
     }

@@ -393,7 +393,23 @@ final class SendChannel: Sendable {
         state.withLock { $0.credit.giveBack(bytes) ? $0.queue.waiters.first : nil }?.wake()
     }
 
-    func controlConnectionChanged() { state.withLock { $0.controlConnectionChanged() }?.wake() }
+    func controlConnectionChanged() {
+        let waiter = state.withLock { state in
+            let waiter = state.controlConnectionChanged()
+            // The owner may have forgotten it with the former connection.
+            if state.zeroMQ.isOpen { tellZeroMQ(isOpen: true) }
+            return waiter
+        }
+        waiter?.wake()
+    }
+
+    /// Tells the owner whether this channel has a socket of ZeroMQ. Called under the lock, so that no question for a lane
+    /// comes first that is asked later.
+    func tellZeroMQ(isOpen: Bool) {
+        guard channels.control.takesLanes, let owner = channels.control.existing(id.incarnation), owner.takesLanes
+        else { return }
+        owner.send(.zeroMQ(id.number, isOpen: isOpen))
+    }
 
     // MARK: Requests
 

@@ -99,17 +99,18 @@ struct SendState {
     }
 
     /// The port has not moved.
+    /// - Parameter isConnected: Whether there is a way to it.
     /// - Returns: Whether it was about to.
-    mutating func stay() -> Bool {
+    mutating func stay(isConnected: Bool) -> Bool {
         guard lifecycle == .moving else { return false }
-        (lifecycle, isFull) = (isLocal ? .connected : .unconnected, false)
+        (lifecycle, isFull) = (isLocal || isConnected ? .connected : .unconnected, false)
         return true
     }
 
-    /// The port has another channel.
+    /// The port has another channel. A port of this runtime may have been invalidated when it had moved already.
     /// - Returns: The waiters to wake; nil when sending has ended.
     mutating func move() -> [any Waiter]? {
-        if lifecycle == .invalid || lifecycle == .closed { return nil }
+        if lifecycle == .invalid && !isLocal || lifecycle == .closed { return nil }
         lifecycle = .moved
         return waiters
     }

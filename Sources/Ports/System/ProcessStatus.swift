@@ -84,9 +84,30 @@ package enum ProcessStatus {
     /// Whether `/proc` shows this process's pid namespace, not another where the same ids are other processes'.
     private static var showsOwnNamespace: Bool { ids(of: "self").map { $0.count <= 1 } ?? false }
 
+    /// Whether `/proc` is known to show another pid namespace, where the same ids are other processes'.
+    fileprivate static var showsOtherNamespace: Bool { ids(of: "self").map { $0.count > 1 } ?? false }
+
     /// The ids of a process, from the pid namespace that `/proc` shows to its own; nil when `/proc` does not show it.
     private static func ids(of process: String) -> [pid_t]? {
         guard let lines = Descriptor.text(of: "/proc/\(process)/status")?.split(separator: "\n") else { return nil }
         return lines.first { $0.hasPrefix("NSpid:") }?.split(separator: "\t").compactMap { pid_t($0) } ?? []
+    }
+}
+
+/// A process of this pid namespace, told from a later one with the same id.
+struct KnownProcess: Sendable {
+    let pid: pid_t
+    /// Nil when the system does not say, or there was no descriptor to read it with.
+    private let startTime: UInt64?
+
+    init(_ pid: pid_t) { (self.pid, startTime) = (pid, pid > 0 ? ProcessStatus.startTime(of: pid) : nil) }
+
+    enum State { case running, ended, unknown }
+
+    var state: State {
+        if ProcessStatus.isEnding(pid) { return .ended }
+        if pid <= 0 || ProcessStatus.showsOtherNamespace { return .unknown }
+        guard let startTime, let present = ProcessStatus.startTime(of: pid) else { return .running }
+        return present == startTime ? .running : .ended
     }
 }

@@ -37,6 +37,9 @@ enum ControlMessage: Equatable {
     case noLane(UInt64, question: UInt64)
     /// I send nothing more by the lane to this port of yours.
     case laneClosed(UInt64, question: UInt64)
+    /// I have a connection of ZeroMQ to this port of yours, or none any more. With one, a process that is stopped may have
+    /// messages in its memory.
+    case zeroMQ(UInt64, isOpen: Bool)
     /// Here is the memory with this number, for a message that the lane to this port of yours announces.
     case memory(UInt64, number: UInt64)
     /// Give me a socket for the descriptors of messages to this port of yours. The answer, the messages and the end of the
@@ -120,6 +123,7 @@ enum ControlMessage: Equatable {
         case (26, 2): self = .requestMoved(field(0), request: field(1))
         case (27, 2): self = .hasRequest(field(0), request: field(1))
         case (28, 2): self = .requestIsHere(field(0), request: field(1))
+        case (30, 2): self = .zeroMQ(field(0), isOpen: field(1) != 0)
         default: return nil
         }
     }
@@ -155,6 +159,7 @@ enum ControlMessage: Equatable {
             case .requestMoved(let number, let request): (26, [number, request])
             case .hasRequest(let number, let request): (27, [number, request])
             case .requestIsHere(let number, let request): (28, [number, request])
+            case .zeroMQ(let number, let isOpen): (30, [number, isOpen ? 1 : 0])
             case .question: (QuestionPacket.packet, [])
             case .named(let number, _): (Self.namedKind, [number])
             case .failed(let request, _): (Self.failedKind, [request])

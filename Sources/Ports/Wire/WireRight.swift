@@ -9,7 +9,7 @@
 ///    32   limit     UInt64    the largest message that the port takes, in bytes
 ///    40   bytes     UInt64    the port's byte limit, for one sender; 0: no limit
 ///    48   path: the registry directory of the port's owner; empty inside one process
-struct WireRight: Equatable {
+struct WireRight: Hashable {
     static let fixedSize = 48
     static let version: UInt8 = 1
 

@@ -19,10 +19,10 @@ package struct MonotonicInstant: InstantProtocol, Sendable, Hashable {
     package static var now: MonotonicInstant { MonotonicInstant(nanoseconds: crl_now()) }
 
     /// A deadline that never comes.
-    package static let distantFuture = MonotonicInstant(nanoseconds: .max)
+    package static var distantFuture: MonotonicInstant { MonotonicInstant(nanoseconds: .max) }
 
     /// A deadline that has always passed.
-    package static let distantPast = MonotonicInstant(nanoseconds: 0)
+    package static var distantPast: MonotonicInstant { MonotonicInstant(nanoseconds: 0) }
 
     /// This instant moved by a duration, at most to ``distantPast`` or ``distantFuture``.
     package func advanced(by duration: Duration) -> MonotonicInstant {

@@ -46,6 +46,7 @@ struct Faults {
     let skipped: Set<Int>
     private(set) var count = 0
     private(set) var refusedAccepts = 0
+    private(set) var refusedMemory = 0
 
     private var kills: Kind
     private var stops: Kind
@@ -111,6 +112,7 @@ struct Faults {
         count += 1
         guard !skipped.contains(count) else { return nil }
         if call == .accept { refusedAccepts += 1 }
+        if call == .memory { refusedMemory += 1 }
         return (count, error)
     }
 }

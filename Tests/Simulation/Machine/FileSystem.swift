@@ -111,7 +111,7 @@ final class FileSystem {
     /// - Parameter folder: Where a relative path begins.
     func find(_ path: String, from folder: Node?) -> (place: Place, parent: Node?, name: String) {
         var node = path.hasPrefix("/") ? root : folder ?? root
-        var parts = path.split(separator: "/").map(String.init)
+        var parts = Self.parts(path)
         var parent: Node? = nil
         var name = ""
         // `/proc/self/fd/N/…` leads into the folder behind the descriptor.
@@ -133,6 +133,11 @@ final class FileSystem {
             node = next
         }
         return (.node(node), parent, name)
+    }
+
+    /// By bytes: characters would take most of a machine's time.
+    private static func parts(_ path: String) -> [String] {
+        path.utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
     }
 
     func exists(_ path: String) -> Bool {
@@ -211,7 +216,7 @@ final class FileSystem {
 
     /// The text of a file in `/proc`; nil when there is none.
     func text(_ path: String) -> String? {
-        let parts = path.split(separator: "/")
+        let parts = Self.parts(path)
         guard parts.count >= 3, parts[0] == "proc" else { return nil }
         guard let process = process(parts[1]), process.state != .gone else { return nil }
         switch parts[parts.count - 1] {
@@ -230,7 +235,7 @@ final class FileSystem {
     }
 
     func link(_ path: String) -> String? {
-        let parts = path.split(separator: "/")
+        let parts = Self.parts(path)
         guard parts.count >= 3, parts[0] == "proc", let process = process(parts[1]), process.state == .running else {
             return nil
         }
@@ -243,7 +248,7 @@ final class FileSystem {
 
     /// The names in a folder of `/proc`.
     func list(_ path: String) -> [String]? {
-        let parts = path.split(separator: "/")
+        let parts = Self.parts(path)
         guard parts.count == 3, parts[0] == "proc", let process = process(parts[1]), process.state != .gone else {
             return nil
         }
@@ -254,7 +259,7 @@ final class FileSystem {
         }
     }
 
-    private func process(_ part: Substring) -> Process? {
+    private func process(_ part: String) -> Process? {
         if part == "self" { return machine.current.process }
         return Int32(part).flatMap { pid in machine.processes.last { $0.pid == pid } }
     }

@@ -13,9 +13,13 @@ final class Machine {
     private(set) var now = start
     private(set) var processes: [Process] = []
     private(set) var threads: [Thread] = []
+    /// When each of the threads has to be looked at. Beside them, because a look at each thread would take most of the time.
+    private var lookTimes: [UnsafeMutablePointer<UInt64>] = []
     private(set) var current: Thread
     /// The time for which the machine has done nothing.
     private(set) var slept: UInt64 = 0
+    /// Changes when the machine sleeps, and when a process is stopped or goes on.
+    var lostTime: UInt64 { slept + processes.reduce(0) { $0 + $1.stoppedTime + ($1.isStopped ? 1 : 0) } }
     /// The time that the clock on the wall is ahead of ``now``.
     private(set) var wallClock: UInt64 = 1_700_000_000_000_000_000
     /// The decisions who goes on.
@@ -25,6 +29,7 @@ final class Machine {
     let story: Story
     /// Later changes that no thread makes.
     private var events: [(time: UInt64, act: () -> Void)] = []
+    private var nextEvent = UInt64.max
     private var lastThread = 0
     /// The carriers of threads that have ended, the first one longest ago.
     private var idleCarriers: [Carrier] = []
@@ -40,7 +45,7 @@ final class Machine {
         faults = Faults(seed: seed, skipped: skippedFaults)
         director = Process(name: "director", pid: 1, place: 0, startTime: 0)
         current = Thread(director, number: 0, name: "director", Carrier(number: 1000, isStarted: true))
-        threads = [current]
+        add(current)
     }
 
     // MARK: Processes and threads
@@ -70,8 +75,13 @@ final class Machine {
         lastThread += 1
         let thread = Thread(process, number: lastThread, name: name, idleCarrier())
         thread.start(body)
-        threads.append(thread)
+        add(thread)
         return thread
+    }
+
+    private func add(_ thread: Thread) {
+        threads.append(thread)
+        lookTimes.append(thread.lookTime)
     }
 
     private func idleCarrier() -> Carrier {
@@ -95,7 +105,10 @@ final class Machine {
     var directoryRemover: () -> Void = {}
     var directoryMover: (_ nanoseconds: UInt64) -> Void = { _ in }
 
-    func perform(after nanoseconds: UInt64, _ act: @escaping () -> Void) { events.append((now + nanoseconds, act)) }
+    func perform(after nanoseconds: UInt64, _ act: @escaping () -> Void) {
+        events.append((now + nanoseconds, act))
+        nextEvent = min(nextEvent, now + nanoseconds)
+    }
 
     // MARK: The baton
 
@@ -187,8 +200,14 @@ final class Machine {
         while true {
             runEvents()
             var ready: [Thread] = []
-            var soonest = events.map(\.time).min() ?? .max
-            for thread in threads where thread.mayRun {
+            var soonest = nextEvent
+            for (index, time) in lookTimes.enumerated() {
+                if time.pointee > now {
+                    soonest = min(soonest, time.pointee)
+                    continue
+                }
+                let thread = threads[index]
+                guard thread.mayRun else { continue }
                 if thread.isReady(at: now) { ready.append(thread) } else { soonest = min(soonest, thread.nextTime) }
             }
             if !ready.isEmpty { return ready[chance.below(ready.count)] }
@@ -198,10 +217,10 @@ final class Machine {
     }
 
     private func runEvents() {
-        while let index = events.indices.filter({ events[$0].time <= now }).min(by: {
-            events[$0].time < events[$1].time
-        }) {
-            events.remove(at: index).act()
+        while nextEvent <= now, let index = events.firstIndex(where: { $0.time == nextEvent }) {
+            let event = events.remove(at: index)
+            nextEvent = events.reduce(.max) { min($0, $1.time) }
+            event.act()
         }
     }
 
@@ -214,7 +233,10 @@ final class Machine {
         passBaton()
     }
 
-    private func remove(_ isMeant: (Thread) -> Bool) { threads.removeAll(where: isMeant) }
+    private func remove(_ isMeant: (Thread) -> Bool) {
+        threads.removeAll(where: isMeant)
+        lookTimes = threads.map(\.lookTime)
+    }
 
     // MARK: Ends
 
@@ -251,9 +273,11 @@ final class Machine {
     func stop(_ process: Process, for nanoseconds: UInt64) {
         guard process.state == .running, !process.isStopped else { return }
         process.isStopped = true
+        let begin = now
         perform(after: nanoseconds) { [self] in
             story.tell(self) { "\(process) goes on" }
             process.isStopped = false
+            process.stoppedTime += now - begin
         }
     }
 

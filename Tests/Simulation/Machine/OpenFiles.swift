@@ -95,6 +95,15 @@ final class MemoryFile: OpenFile {
     override func close() { simulated_memory_close(real) }
 }
 
+/// A file that is known by its numbers, such as the end of a pipe that nobody uses.
+final class MarkFile: OpenFile {
+    let (line, number): (UInt32, UInt32)
+    /// Whether somebody has got it with its message.
+    var isTaken = false
+
+    init(_ line: UInt32, _ number: UInt32) { (self.line, self.number) = (line, number) }
+}
+
 /// A text, such as a file in `/proc`.
 final class TextFile: OpenFile {
     private var rest: [UInt8]

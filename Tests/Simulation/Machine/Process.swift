@@ -17,6 +17,8 @@ final class Process: CustomStringConvertible {
     /// Whether no inotify instance was refused.
     var hearsFiles = true
     var isStopped = false
+    /// The time for which it was stopped, without the present stop.
+    var stoppedTime: UInt64 = 0
     /// Whether calls of the process may fail.
     var mayFail = true
     private(set) var descriptors: [Int32: OpenFile] = [:]
@@ -41,6 +43,8 @@ final class Process: CustomStringConvertible {
 
     var description: String { "\(name) \(pid)" }
     var isDead: Bool { state != .running }
+    /// Whether it has begun its orderly end, at which its ports end, too.
+    var isExiting = false
 
     // MARK: Descriptors
 
@@ -77,7 +81,12 @@ final class Process: CustomStringConvertible {
             return
         }
         socket.shutDown()
+        wasCut = true
+        machine.processes.last { $0.pid == socket.peerPid && $0.state != .gone }?.wasCut = true
     }
+
+    /// Whether one of its control connections was cut.
+    private(set) var wasCut = false
 
     /// A child has all descriptors for a while, as between `fork` and `exec`.
     func fork(for nanoseconds: UInt64) {

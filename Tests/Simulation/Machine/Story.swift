@@ -67,7 +67,7 @@ final class Story {
         if detail != .none { print("seed \(machine.seed), step \(machine.steps): \(problem)") }
         if detail == .all {
             for thread in machine.threads {
-                let state = thread.wait == nil ? "could go on" : "waits"
+                let state = !thread.isWaiting ? "could go on" : "waits"
                 let stopped = thread.process.isStopped ? " (stopped)" : ""
                 print("    \(thread.process)\(stopped) \(thread.name)#\(thread.number) \(state)")
             }

@@ -2,28 +2,31 @@ import SimulatedCalls
 
 /// A thread of a simulated process.
 final class Thread {
-    struct Wait {
-        let deadline: UInt64?
-        let files: [OpenFile]?
-        let isReady: () -> Bool
-        /// The time at which one of the files may become ready by itself.
-        fileprivate(set) var alarm = UInt64.max
-    }
-
     let process: Process
     let number: Int
     var name: String
     let carrier: Carrier
-    /// Nil for a thread that can go on.
-    private(set) var wait: Wait?
+    /// Whether the thread waits. The rest is looked at often, and so is not an optional value of its own.
+    private(set) var isWaiting = false
+    private var deadline = UInt64.max
+    /// The files that it waits for; nil when anything may make it ready.
+    private var files: [OpenFile]?
+    private var becomesReady: () -> Bool = { true }
+    /// The time at which one of the files may become ready by itself.
+    private var alarm = UInt64.max
     /// Whether something has changed since the thread was found not ready.
-    var mayBeReady = false
+    var mayBeReady = false { didSet { if mayBeReady { lookTime.pointee = 0 } } }
+    /// The next time at which the thread may be ready; zero when that is not known.
+    let lookTime = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
     var hasEnded = false
     private(set) var result: UnsafeMutableRawPointer?
 
     init(_ process: Process, number: Int, name: String, _ carrier: Carrier) {
         (self.process, self.number, self.name, self.carrier) = (process, number, name, carrier)
+        lookTime.initialize(to: 0)
     }
+
+    deinit { lookTime.deallocate() }
 
     func start(_ body: @escaping () -> UnsafeMutableRawPointer?) {
         carrier.carry { [self] in result = body() }
@@ -33,30 +36,32 @@ final class Thread {
 
     /// - Parameter files: The files that it waits for; nil when anything may make it ready.
     func beginWait(until deadline: UInt64?, for files: [OpenFile]?, _ isReady: @escaping () -> Bool) {
-        wait = Wait(deadline: deadline, files: files, isReady: isReady)
+        (isWaiting, self.deadline, self.files, becomesReady) = (true, deadline ?? .max, files, isReady)
+        alarm = .max
         for file in files ?? [] { file.waiters.append(self) }
         mayBeReady = true
     }
 
     func endWait() {
-        for file in wait?.files ?? [] { file.waiters.removeAll { $0 === self } }
-        wait = nil
+        for file in files ?? [] { file.waiters.removeAll { $0 === self } }
+        (isWaiting, files, becomesReady) = (false, nil, { true })
+        lookTime.pointee = 0
     }
 
     func isReady(at now: UInt64) -> Bool {
-        guard let wait else { return true }
-        if let deadline = wait.deadline, deadline <= now { return true }
-        guard mayBeReady || wait.files == nil || wait.alarm <= now else { return false }
-        if wait.isReady() { return true }
+        if !isWaiting || deadline <= now { return true }
+        guard mayBeReady || files == nil || alarm <= now else { return false }
+        if becomesReady() { return true }
         mayBeReady = false
-        self.wait?.alarm = wait.files.map(Self.soonest) ?? .max
+        alarm = files.map(Self.soonest) ?? .max
+        if files != nil { lookTime.pointee = nextTime }
         return false
     }
 
     private static func soonest(_ files: [OpenFile]) -> UInt64 { files.reduce(.max) { min($0, $1.alarm ?? .max) } }
 
     /// The next time at which a waiting thread may be ready.
-    var nextTime: UInt64 { min(wait?.deadline ?? .max, wait?.alarm ?? .max) }
+    var nextTime: UInt64 { min(deadline, alarm) }
 }
 
 /// A real thread, which runs only while it has the baton. It never ends, because what the C library does at the end of a

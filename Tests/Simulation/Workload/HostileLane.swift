@@ -34,11 +34,19 @@ final class HostileLane {
     }
 
     func attack() {
-        switch machine.chance.below(8) {
+        switch machine.chance.below(12) {
         case 0: word.pointee.store(machine.chance.next(), ordering: .sequentiallyConsistent)
         case 1: write(number, at: offset)
         case 2: memory.head.pointee.store(UInt64(offset) << 2, ordering: .sequentiallyConsistent)
         case 3: memory.tail.pointee.store(UInt64(offset / 8) | number << 32, ordering: .sequentiallyConsistent)
+        case 4: writeRecords(1) { (LaneMemory.Kind.message, $0 % UInt32(LaneReceiver.smallest)) }
+        case 5: announceMemory()
+        // More than any queue limit.
+        case 6: writeRecords(1_100) { _ in (LaneMemory.Kind.message, UInt32(Wire.headerSize + 8)) }
+        case 7:
+            // What comes after memory that never does.
+            announceMemory()
+            writeRecords(1 + below(20)) { _ in (LaneMemory.Kind.message, UInt32(Wire.headerSize + 8)) }
         default: writeRecord()
         }
         bell.ring()
@@ -56,6 +64,33 @@ final class HostileLane {
     private func write(_ number: UInt64, at offset: Int) {
         guard offset + 8 <= memory.size, memory.populate(offset..<offset + 8) else { return }
         (memory.ring + offset).storeBytes(of: number, as: UInt64.self)
+    }
+
+    /// Writes records behind the head, whose places are sound.
+    /// - Parameter next: The kind and the size of the next record, of a number by chance.
+    private func writeRecords(_ count: Int, _ next: (UInt32) -> (kind: UInt32, size: UInt32)) {
+        var start = Int(clamping: memory.head.pointee.load(ordering: .acquiring) >> 2)
+        guard start % 8 == 0, start < memory.size else { return }
+        for _ in 0..<count {
+            let (kind, size) = next(UInt32(below(1_000)))
+            let end = start + LaneMemory.room(for: Int(size))
+            guard end + 8 < memory.size, memory.populate(start..<end + 8) else { break }
+            write(UInt64(kind) << 32 | UInt64(size), at: start)
+            if size >= Wire.headerSize {
+                Wire.writePlainHeader(id: 0, byteCount: Int(size) - Wire.plainHeaderSize, to: memory.ring + start + 8)
+            }
+            start = end
+        }
+        memory.head.pointee.store(UInt64(start) << 2, ordering: .sequentiallyConsistent)
+    }
+
+    /// Announces a large message whose memory never comes, and which the counts do not show.
+    func announceMemory() {
+        let start = Int(clamping: memory.head.pointee.load(ordering: .acquiring) >> 2)
+        writeRecords(1) { _ in (LaneMemory.Kind.large, UInt32(Large.recordSize)) }
+        guard start % 8 == 0, start + 24 < memory.size, memory.populate(start..<start + 24) else { return }
+        Large.write(machine.chance.next(), 20 << 20, to: memory.ring + start + 8)
+        memory.published.pointee.store(0, ordering: .relaxed)
     }
 
     /// Writes a record behind the head, of a kind and with a size that may be wrong.

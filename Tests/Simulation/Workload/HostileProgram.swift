@@ -33,10 +33,13 @@ final class HostileProgram: @unchecked Sendable {
 
     private func attack() {
         if below(3) == 0, !sockets.isEmpty { return sendNonsense(by: sockets[below(sockets.count)]) }
+        // The ports that move, most often.
+        let target = below(2) == 0 ? scenario.promises.offeredHomes.randomElement(using: &machine.chance) : nil
         let paths = machine.files.paths(below: Scenario.directory).filter { $0.hasSuffix("/c") }
         guard !paths.isEmpty, let descriptor = try? LocalSocket.makeControl() else { return }
         let socket = ControlSocket(descriptor)
-        guard LocalSocket.connect(descriptor, to: Scenario.directory + paths[below(paths.count)]) == 0 else { return }
+        let path = target.map { "/\($0.incarnation)/c" } ?? paths[below(paths.count)]
+        guard LocalSocket.connect(descriptor, to: Scenario.directory + path) == 0 else { return }
         var hello = ControlHello(incarnation: .random(), origin: UInt32(below(100)), takesLanes: below(2) == 0)
         switch below(4) {
         // It hangs up.
@@ -47,16 +50,22 @@ final class HostileProgram: @unchecked Sendable {
             _ = socket.send(hello)
         default:
             _ = socket.send(hello)
-            if below(2) == 0 { openLane(by: socket) } else { for _ in 0...below(5) { sendNonsense(by: socket) } }
+            let port = target?.number ?? UInt64(1 + below(8))
+            if below(2) == 0 {
+                // Most often one, now and then lane after lane.
+                for question in 1...UInt64(below(6) == 0 ? 20 : 1) { openLane(by: socket, to: port, question) }
+            } else {
+                for _ in 0...below(5) { sendNonsense(by: socket) }
+            }
         }
         sockets.append(socket)
         if sockets.count > 8 { sockets.remove(at: below(sockets.count)) }
     }
 
     /// Asks for a lane to a port.
-    private func openLane(by socket: ControlSocket) {
-        let port = UInt64(1 + below(8))
-        guard socket.send(.wantsLane(port, question: 1)) else { return }
+    private func openLane(by socket: ControlSocket, to port: UInt64, _ question: UInt64) {
+        if below(2) == 0 { _ = socket.send(.watch(port)) }
+        guard socket.send(.wantsLane(port, question: question)) else { return }
         for _ in 0..<20 {
             simulatedPause(1)
             let lane: HostileLane? = withUnsafeTemporaryAllocation(
@@ -70,12 +79,13 @@ final class HostileProgram: @unchecked Sendable {
             lanes.append(lane)
             if lanes.count > 4 { lanes.removeFirst() }
             for _ in 0...below(10) { lane.attack() }
+            if question > 1 { lane.announceMemory() }
             // Memory for a message that the lane may announce.
             if below(2) == 0 {
                 let memory = OwnedDescriptor(crl_memory_make(UInt64(below(10_000)), false))
                 _ = socket.send(.memory(port, number: UInt64(below(10))), [memory])
             }
-            if below(4) == 0 { _ = socket.send(.laneClosed(port, question: 1)) }
+            if below(4) == 0 { _ = socket.send(.laneClosed(port, question: question)) }
             return
         }
     }
@@ -89,7 +99,7 @@ final class HostileProgram: @unchecked Sendable {
     private func sendNonsense(by socket: ControlSocket) {
         let (port, number) = (UInt64(below(6)), machine.chance.next())
         let message: ControlMessage =
-            switch below(15) {
+            switch below(16) {
             case 0: .watch(port)
             case 1: .invalidated(port)
             case 2: .unanswered(number)
@@ -104,6 +114,7 @@ final class HostileProgram: @unchecked Sendable {
             case 11: .named(port, "no \(number)")
             case 12: .probed(port)
             case 13: .noLane(port, question: number)
+            case 14: .zeroMQ(port, isOpen: number & 1 == 1)
             default: .wantsLane(port, question: number)
             }
         if below(6) == 0 { sendBytes(by: socket) } else { _ = socket.send(message) }

@@ -5,7 +5,9 @@
 extension Program {
     /// The right to receive from one of the program's ports, for a message.
     func offerPort() -> MachPort.Message.Component? {
-        guard scenario.hasMoves, below(4) == 0, !served.isEmpty else { return nil }
+        guard scenario.hasMoves, below(4) == 0 else { return nil }
+        if below(3) == 0, !servers.isEmpty { return offerServer(servers[below(servers.count)]) }
+        guard !served.isEmpty else { return nil }
         let port = served[below(served.count)]
         return attempt {
             let right = try below(2) == 0 ? lend(port) : MachPort.ReceiveRight(port)
@@ -13,10 +15,18 @@ extension Program {
             // Perhaps in the midst of the move.
             if below(6) == 0 {
                 spawn("ender") { [self] in
-                    pause(below(150))
+                    pause(below(below(2) == 0 ? 10 : 150))
                     end(port)
                 }
             }
+            return .receiveRight(right)
+        }
+    }
+
+    private func offerServer(_ server: LocalMessagePort) -> MachPort.Message.Component? {
+        attempt {
+            let right = try below(2) == 0 ? lend(server) : MachPort.ReceiveRight(server.port)
+            promises.offers(server.port.id, by: right.offer.id)
             return .receiveRight(right)
         }
     }
@@ -25,24 +35,32 @@ extension Program {
     private func lend(_ port: MachPort) throws -> MachPort.ReceiveRight {
         let loan = try MachPort.Loan(port)
         promises.lends(port.id)
+        takeBackLater(loan) { [self] back in
+            inboxes.append(back)
+            serve(back, until: below(4) == 0 ? below(500) : .max)
+            end(back)
+        }
+        return loan.receiveRight
+    }
+
+    /// Waits on a thread of its own for a port that was lent.
+    func takeBackLater(_ loan: MachPort.Loan, _ serve: @escaping (MachPort) -> Void) {
+        let (id, serve) = (loan.standby.id, Kept(serve))
         spawn("lender") { [self] in
-            defer { promises.endsLoan(port.id) }
+            defer { promises.endsLoan(id) }
             // A port that nobody has claimed comes back at once.
             pause(below(1_000))
             while goesOn {
                 do {
                     let back = try loan.takeBack(before: after(below(300)))
                     guard back === loan.standby else { return }
-                    promises.cameBack(back.id) { [weak back] in back?.isValid == true }
-                    inboxes.append(back)
-                    serve(back, until: below(4) == 0 ? below(500) : .max)
-                    return end(back)
+                    promises.cameBack(back.id, at: back.receiver.id) { [weak back] in back?.isValid == true }
+                    return serve.value(back)
                 } catch {
                     guard let error = error as? PortError, case .receiveTimedOut = error else { return }
                 }
             }
         }
-        return loan.receiveRight
     }
 
     func offerCame(_ right: MachPort.ReceiveRight) {
@@ -65,29 +83,55 @@ extension Program {
     private func claim(_ right: MachPort.ReceiveRight) {
         let offer = right.offer.id
         promises.claims(offer)
-        let deadline = below(3) == 0 ? after(below(below(2) == 0 ? 30 : 3_000)) : after(10_000)
-        guard let port = attempt({ try claim(right, deadline) }) else { return promises.failedToClaim(offer) }
+        let timeout = below(3) == 0 ? below(below(2) == 0 ? 30 : 3_000) : 10_000
+        let (deadline, bound) = (after(timeout), WaitBound(timeout))
+        if promises.isServer(offer) {
+            if !claimServer(right, offer, before: deadline) { promises.failedToClaim(offer) }
+            return bound.check("a claim has ended")
+        }
+        let claimed = attempt { try checkReason { try claim(right, deadline) } }
+        bound.check("a claim has ended")
+        guard let port = claimed else { return promises.failedToClaim(offer) }
         // A program may get its own port, which it serves already.
         if right.offer.channel.isLocal { return promises.failedToClaim(offer) }
-        promises.claimed(port.id, by: offer) { [weak port] in port?.isValid == true }
+        promises.claimed(port.id, at: port.receiver.id, by: offer) { [weak port] in port?.isValid == true }
         inboxes.append(port)
         spawn("claimed") { [self] in
-            serve(port, until: below(4) == 0 ? below(500) : .max)
+            // Borrowers give ports up in the midst of their messages.
+            serve(port, until: below(2) == 0 ? below(below(2) == 0 ? 20 : 500) : .max)
             end(port)
+        }
+    }
+
+    /// A sender delays a move by three seconds, whether or not it answers, and a hostile one has no more time for memory.
+    func checkReason<Value>(_ claim: () throws -> Value) throws -> Value {
+        let lost = machine.lostTime
+        do {
+            return try claim()
+        } catch PortError.unavailable(let reason) {
+            let isSteady = machine.lostTime == lost && !scenario.hasHostile
+            if isSteady && reason.contains("senders do not answer") || reason.contains("no memory for its messages") {
+                machine.fail("a claim fails: \(reason)")
+            }
+            throw PortError.unavailable(reason: reason)
         }
     }
 
     private func claim(_ right: MachPort.ReceiveRight, _ deadline: ContinuousClock.Instant) throws -> MachPort {
         if below(2) == 0 { return try right.claim(before: deadline) }
-        let outcome = Kept<Result<MachPort, any Error>?>(nil)
+        return try waitForResult { try await right.claim(before: deadline) }
+    }
+
+    func waitForResult<Value>(of body: @escaping @Sendable () async throws -> Value) throws -> Value {
+        let outcome = Kept<Result<Value, any Error>?>(nil)
         wait {
             do {
-                outcome.value = .success(try await right.claim(before: deadline))
+                outcome.value = .success(try await body())
             } catch {
                 outcome.value = .failure(error)
             }
         }
-        guard let outcome = outcome.value else { machine.fail("a claim has not ended") }
+        guard let outcome = outcome.value else { machine.fail("a call has not ended") }
         return try outcome.get()
     }
 }

@@ -13,6 +13,8 @@ final class Program: @unchecked Sendable {
     var inboxes: [MachPort] = []
     /// The ports that take messages, and may move.
     var served: [MachPort] = []
+    /// The ports that answer requests, and may move.
+    var servers: [LocalMessagePort] = []
     var rights: [PortID: MachPort.SendRight] = [:]
     /// Rights that came in messages.
     var received: [MachPort.SendRight] = []
@@ -83,6 +85,8 @@ final class Program: @unchecked Sendable {
     // MARK: The end
 
     private func end() {
+        // The process ends with all that its threads do.
+        if scenario.hasMoves, !scenario.isSettling, below(3) == 0 { return exit() }
         isEnding = true
         // Nobody takes from them any more, and senders may wait for room.
         endInboxes()
@@ -96,8 +100,10 @@ final class Program: @unchecked Sendable {
         received = []
         offers = []
         runtime = nil
-        if !scenario.waitUntil(30_000, { [self] in threadsOfRuntime.isEmpty }) {
-            let names = threadsOfRuntime.joined(separator: ", ")
+        // The condition is looked at by other threads, too.
+        let own = machine.current
+        if !scenario.waitUntil(30_000, { [self] in threadsOfRuntime(own).isEmpty }) {
+            let names = threadsOfRuntime(own).joined(separator: ", ")
             machine.fail("threads of \(process) go on after its runtime's end: \(names)")
         }
         scenario.check(process)
@@ -105,10 +111,18 @@ final class Program: @unchecked Sendable {
     }
 
     /// The log, whose thread may be one of this process, is that of all simulated processes.
-    private var threadsOfRuntime: [String] {
-        machine.threads.filter { $0.process === process && $0 !== machine.current }.map(\.name).filter {
+    private func threadsOfRuntime(_ own: Thread) -> [String] {
+        machine.threads.filter { $0.process === process && $0 !== own }.map(\.name).filter {
             !$0.hasPrefix("tasks") && $0 != "ports log"
         }
+    }
+
+    private func exit() {
+        machine.story.tell(machine) { "\(process) exits" }
+        process.isExiting = true
+        // A real exit closes the runtimes of all simulated processes.
+        runtime?.close()
+        machine.exit(process)
     }
 
     private func endInboxes() {

@@ -10,19 +10,30 @@ final class Promises {
         let flow: Flow
         var begun: UInt32 = 0
         var isInCall = false
-        /// For each message whether it is in the receiver's memory, and its size.
-        var accepted: [UInt32: (isKept: Bool, size: Int)] = [:]
+        var accepted: [UInt32: SentMessage] = [:]
         var received: UInt32 = 0
-        /// A message that a former owner of the port took, and has not looked at yet.
-        var inHand: UInt32?
+        /// The messages that former owners of the port took, and have not looked at yet, and those owners.
+        var inHand: [UInt32: [Process]] = [:]
+        var descriptors: [UInt32: SentDescriptor] = [:]
         /// Whether the sender was told that messages were lost.
         var isLossTold = false
-        /// The messages that may not come, because a borrower of the port had them, and not in a lane of its lender's.
-        var mayBeLost: Set<UInt32> = []
+        /// The port's ways back to its lender.
+        var returns: [LoanReturn] = []
+        /// The last message that a borrower of the port may have passed on to another one.
+        var passedOn: UInt32 = 0
 
         /// The accepted messages in a range that have to come.
         func due(_ range: ClosedRange<UInt32>) -> [UInt32] {
-            range.filter { accepted[$0] != nil && !mayBeLost.contains($0) }
+            range.filter { number in
+                guard let message = accepted[number] else { return false }
+                return !returns.contains { $0.mayLose(number, message, of: sender) }
+            }
+        }
+
+        /// The first message that has not come, and has to.
+        var next: UInt32? {
+            guard received < begun else { return nil }
+            return due(received + 1...begun).first ?? (isInCall ? begun : nil)
         }
 
         init(_ number: UInt32, _ sender: Process, _ port: PortID, _ flow: Flow) {
@@ -39,16 +50,22 @@ final class Promises {
     final class PortFacts {
         /// The process that has made the port, or that has claimed it last.
         fileprivate(set) var owner: Process
+        /// The port as the owner knows it. The owner may have former ones, from which the port has gone.
+        fileprivate(set) var home: PortID
         let queueLimit: Int
         let byteLimit: Int?
         fileprivate(set) var isValid: () -> Bool
         fileprivate(set) var moves = PortMoves()
         /// The process that gets the port back; nil for a port that is not lent.
         fileprivate(set) var lender: Process?
-        /// The processes that have claimed it since it was lent.
-        fileprivate var borrowers = 0
-        /// The messages that killed borrowers may have had in hand.
-        fileprivate var lostInHand = 0
+        /// All processes that have had it.
+        fileprivate(set) var holders: [Process]
+        /// Whether a borrower has given it to another process.
+        fileprivate(set) var hasPassedOn = false
+        /// When the present owner began to claim it.
+        fileprivate var since = machine.now
+        /// For each borrower that has died, the message of each line that it may have had in hand. One of them may be lost.
+        fileprivate var lostInHand: [[UInt32: UInt32]] = []
         /// The messages of programs that were taken from the port.
         var taken = 0
         /// Whether the owner has begun to end the port.
@@ -56,15 +73,35 @@ final class Promises {
         /// When the owner's call that ends the port has returned.
         var endTime: UInt64?
 
-        init(_ owner: Process, _ queueLimit: Int, _ byteLimit: Int?, _ isValid: @escaping () -> Bool) {
-            (self.owner, self.queueLimit, self.byteLimit, self.isValid) = (owner, queueLimit, byteLimit, isValid)
+        init(
+            _ owner: Process, at home: PortID, _ queueLimit: Int, _ byteLimit: Int?, _ isValid: @escaping () -> Bool
+        ) {
+            (self.owner, self.home, self.queueLimit, self.byteLimit, self.isValid) =
+                (owner, home, queueLimit, byteLimit, isValid)
+            holders = [owner]
+        }
+
+        /// Whether the current process has the port here.
+        func isPresent(at home: PortID) -> Bool { owner === machine.current.process && self.home == home }
+
+        /// Whether a message that was overtaken may be in the hand of a former owner.
+        fileprivate func isInHand(_ number: UInt32, of line: Line) -> Bool {
+            if let place = lostInHand.firstIndex(where: { $0[line.number] == number }) {
+                lostInHand.remove(at: place)
+            } else if !moves.inHand.isEmpty {
+                line.inHand[number] = moves.inHand
+                moves.inHand.removeLast()
+            } else {
+                return false
+            }
+            return true
         }
 
         func wasOver(at time: UInt64) -> Bool { [endTime, owner.endTime].contains { $0.map { $0 < time } ?? false } }
         /// Whether a living process waits for the port.
         var isLent: Bool { lender?.isDead == false }
         /// Whether the port lives, and nobody is claiming it.
-        var isAlive: Bool { !owner.isDead && !isEnding && isValid() && !moves.isUncertain }
+        var isAlive: Bool { !owner.isDead && !owner.isExiting && !isEnding && isValid() && !moves.isUncertain }
     }
 
     private var lines: [Line] = []
@@ -102,16 +139,37 @@ final class Promises {
         }
     }
 
+    /// Whether the port lives, as far as the programs know, at a process or with its lender.
+    /// Where somebody has removed the directory, nobody may find the new home of a port that has moved.
+    func isAlive(_ port: PortID) -> Bool {
+        ports[port].map { $0.isAlive && !$0.isLent && ($0.moves.isNone || !isDirectoryLost) } ?? false
+    }
+
+    /// Whether the port is lent, and comes back, whatever its borrower does.
+    func isLent(_ port: PortID) -> Bool {
+        guard let facts = ports[port], !isDirectoryLost else { return false }
+        return facts.isLent && facts.owner !== facts.lender && !facts.moves.isUncertain
+    }
+
+    /// Whether a process may have taken messages of the port and have died, or may have got them from a borrower.
+    func mayHaveLost(_ port: PortID, since time: UInt64) -> Bool {
+        guard let facts = ports[port] else { return true }
+        return facts.moves.hasDeadClaimant || facts.hasPassedOn
+            || facts.holders.contains { holder in holder.isDead && holder.endTime.map { $0 >= time } ?? true }
+    }
+
     func noteRestart() { noted.restarts += 1 }
     func noteStream() { noted.streams += 1 }
 
     // MARK: Ports and names
 
     func made(
-        _ port: PortID, by owner: Process, queueLimit: Int, byteLimit: Int? = nil, isValid: @escaping () -> Bool
+        _ port: PortID, by owner: Process, queueLimit: Int, byteLimit: Int? = nil, isServer: Bool = false,
+        isValid: @escaping () -> Bool
     ) {
+        if isServer { servers.insert(port) }
         machine.story.tell(machine) { "makes port \(port.number)" }
-        ports[port] = PortFacts(owner, queueLimit, byteLimit, isValid)
+        ports[port] = PortFacts(owner, at: port, queueLimit, byteLimit, isValid)
     }
 
     /// The messages of programs that were taken from a port that nobody has claimed.
@@ -120,19 +178,28 @@ final class Promises {
     /// The messages of programs that were sent to a port, or are being sent; nil for a port of requests.
     func begunCount(at port: PortID) -> Int? {
         let found = lines.filter { $0.port == port }
-        return found.isEmpty ? nil : found.reduce(0) { $0 + Int($1.begun) }
+        return found.isEmpty ? nil : found.reduce(handedOver[port, default: 0]) { $0 + Int($1.begun) }
     }
 
-    func ends(_ port: PortID) {
+    /// The messages with nothing but a server's right to receive, which belong to no line.
+    private var handedOver: [PortID: Int] = [:]
+    func handsOver(to port: PortID) { handedOver[port, default: 0] += 1 }
+
+    /// - Parameter home: The port as its present process knows it.
+    func ends(_ port: PortID, at home: PortID) {
         machine.story.tell(machine) { "ends port \(port.number)" }
-        if let facts = ports[port], facts.owner === machine.current.process { facts.isEnding = true }
+        if let facts = ports[port], facts.isPresent(at: home) { facts.isEnding = true }
     }
 
     /// The call that ends the port has returned.
-    /// - Parameter home: The port as its present process knows it.
-    func ended(_ port: PortID, at home: PortID) {
-        if let facts = ports[port], facts.owner === machine.current.process { facts.endTime = machine.now }
-        if machine.files.exists("\(Scenario.directory)/\(home.incarnation)/\(home.number)") {
+    /// - Parameters:
+    ///   - home: The port as its present process knows it.
+    ///   - isWhole: Whether the call has waited for all handlers.
+    func ended(_ port: PortID, at home: PortID, isWhole: Bool = true) {
+        if let facts = ports[port], facts.isPresent(at: home) { facts.endTime = machine.now }
+        if isWhole, !machine.current.process.isExiting,
+            machine.files.exists("\(Scenario.directory)/\(home.incarnation)/\(home.number)")
+        {
             machine.fail("the socket of an ended port of \(machine.current.process) is left")
         }
     }
@@ -142,6 +209,7 @@ final class Promises {
     /// Somebody has removed the name's entry.
     /// - Parameter isRestored: Whether its owner notices that.
     func lost(_ file: String, isRestored: Bool) {
+        losses[file] = machine.now
         for (name, port) in holders where self.file(name) == file {
             lostNames.insert(name)
             holders[name] = nil
@@ -151,6 +219,7 @@ final class Promises {
 
     /// Somebody has removed all entries.
     func lostAll() {
+        lossOfAll = machine.now
         lostNames.formUnion(holders.keys)
         // Owners move to a new directory when they use it, and not before.
         (holders, formerHolders) = ([:], [:])
@@ -159,6 +228,9 @@ final class Promises {
     }
 
     private var isDirectoryLost = false
+    /// When somebody last removed a name's entry, by the name's folder, and all entries.
+    private var losses: [String: UInt64] = [:]
+    private var lossOfAll: UInt64 = 0
 
     /// The names whose entries were removed once.
     private var lostNames: Set<String> = []
@@ -173,14 +245,27 @@ final class Promises {
         }.sorted()
     }
 
-    func took(_ name: String, _ port: PortID) {
+    /// A name was given to a port.
+    /// - Parameter begin: The time of the call. An entry that was removed since may have been this one.
+    func took(_ name: String, _ port: PortID, begin: UInt64) {
         noted.names += 1
         machine.story.tell(machine) { "has the name \(name) for port \(port.number)" }
         if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
             machine.fail("\(name) has two live owners: \(facts.owner) and \(machine.current.process)")
         }
+        // “The name is never free, and the rights of all processes stay valid.”
+        if let holder = holders[name], holder != port, isLent(holder), !lostNames.contains(name) {
+            machine.fail("\(machine.current.process) has the name \(name) of a port that is lent")
+        }
         (holders[name], formerHolders[name]) = (port, nil)
+        if begin <= max(losses[file(name)] ?? 0, lossOfAll) {
+            lostNames.insert(name)
+            holders[name] = nil
+        }
     }
+
+    /// The names of a port, as far as the programs know.
+    func names(of port: PortID) -> [String] { holders.filter { $0.value == port }.keys.sorted() }
 
     /// A name was refused, because a port has it.
     /// - Parameter begin: The time of the call.
@@ -198,10 +283,15 @@ final class Promises {
         if formerHolders[name] == port { formerHolders[name] = nil }
     }
 
+    func gaveUpNames(of port: PortID) {
+        for (name, holder) in holders where holder == port { gaveUp(name, port) }
+    }
+
     private func owner(_ port: PortID) -> String { ports[port].map { "\($0.owner)" } ?? "?" }
 
-    /// A watch says that the name has gone.
+    /// A watch says that the name has gone. One of a process that exits sees nobody any more.
     func saysGone(_ name: String, _ port: PortID) {
+        if machine.current.process.isExiting { return }
         if holders[name] == port, let facts = ports[port], facts.isAlive, !lostNames.contains(name) {
             machine.fail("a watch says that \(name) of the living \(facts.owner) has gone")
         }
@@ -255,10 +345,10 @@ final class Promises {
         return line.begun
     }
 
-    /// - Parameter isKept: Whether the message is in the receiver's memory.
-    func accepted(_ number: UInt32, of line: Line, size: Int, isKept: Bool) {
+    func accepted(_ number: UInt32, of line: Line, _ message: SentMessage) {
+        let (isKept, size) = (message.isKept, message.size)
         line.isInCall = false
-        line.accepted[number] = (isKept, size)
+        line.accepted[number] = message
         machine.story.tell(machine) {
             "has sent message \(number) of line \(line.number) to \(owner(line.port))\(isKept ? ", which is kept" : "")"
         }
@@ -281,7 +371,7 @@ final class Promises {
         line.isInCall = false
         machine.story.tell(machine) { "fails to send message \(number) of line \(line.number) to \(owner(line.port))" }
         if isLoss { line.isLossTold = true }
-        if line.received == number || line.inHand == number {
+        if line.received == number || line.inHand[number] != nil {
             machine.fail("a message arrived although its send has failed")
         }
     }
@@ -292,8 +382,7 @@ final class Promises {
         let line = lines[Int(lineNumber)]
         if line.port != port { machine.fail("a message came to another port than it was sent to") }
         noteTaker(of: number, line)
-        if number == line.inHand {
-            line.inHand = nil
+        if line.inHand.removeValue(forKey: number) != nil {
             ports[port]?.taken += 1
             machine.story.tell(machine) { "takes message \(number) of line \(lineNumber), which it had in hand" }
             return
@@ -303,15 +392,8 @@ final class Promises {
         if line.accepted[number] == nil, number != line.begun || !line.isInCall {
             machine.fail("message \(number) came, whose send has failed")
         }
-        var lost = line.received + 1 < number ? line.due(line.received + 1...number - 1)[...] : []
-        if line.inHand == nil, let first = lost.first, ports[port]?.moves.inHand.popLast() != nil {
-            line.inHand = first
-            lost.removeFirst()
-        }
-        if !lost.isEmpty, let facts = ports[port], facts.lostInHand > 0 {
-            facts.lostInHand -= 1
-            lost.removeFirst()
-        }
+        let missed = line.received + 1 < number ? line.due(line.received + 1...number - 1) : []
+        let lost = missed.filter { !isLostByCut($0, of: line) && ports[port]?.isInHand($0, of: line) != true }
         if !line.isLossTold, let lost = lost.first {
             machine.fail("message \(lost) of \(line.sender) was lost, and \(number) came")
         }
@@ -325,18 +407,47 @@ final class Promises {
         line.received = number
     }
 
-    /// The port of a process that has lost it may have one message in hand, which may be seen late.
+    /// “Messages by ZeroMQ may be lost when the control connection between their sender and the owner ends during the move.”
+    private func isLostByCut(_ number: UInt32, of line: Line) -> Bool {
+        guard let facts = ports[line.port], !facts.moves.isNone, line.accepted[number]?.way == .zeroMQ else {
+            return false
+        }
+        return line.sender.wasCut || facts.holders.contains(where: \.wasCut)
+    }
+
+    /// “A message that the former owner is handling may end after the first that the new one handles.”
     private func noteTaker(of number: UInt32, _ line: Line) {
         let process = machine.current.process
-        guard let facts = ports[line.port], facts.owner !== process, number != line.inHand else { return }
+        guard let facts = ports[line.port], facts.owner !== process, line.inHand[number] == nil else { return }
         // The claim has succeeded, and has not returned.
-        if facts.moves.claimants.contains(where: { $0 === process }) || facts.moves.inHand.popLast() != nil { return }
+        if facts.moves.claimants.contains(where: { $0 === process }) || facts.moves.takeInHand(of: process) { return }
         machine.fail("\(process) takes message \(number) from a port that \(facts.owner) has")
+    }
+
+    // MARK: Descriptors
+
+    /// The files behind all descriptors that were sent.
+    var marks: [MarkFile] = []
+
+    /// The descriptor that a message was sent with.
+    func descriptor(of number: UInt32, _ line: UInt32) -> SentDescriptor? { lines[Int(line)].descriptors[number] }
+
+    func mayLoseDescriptor(of number: UInt32, _ line: UInt32) -> Bool {
+        lines[Int(line)].returns.contains { $0.mayLoseDescriptor(of: number) }
+    }
+
+    /// The descriptors that are open when nobody is there any more.
+    var leftOpen: [String] {
+        marks.filter { !$0.isClosed }.map { "the descriptor of message \($0.number) of line \($0.line) is left open" }
     }
 
     // MARK: Moves
 
     private var offers: [PortID: PortID] = [:]
+    private var servers: Set<PortID> = []
+
+    /// Whether an offered port takes requests.
+    func isServer(_ offer: PortID) -> Bool { offers[offer].map(servers.contains) ?? false }
 
     /// A program offers a port.
     /// - Parameter offer: The port that takes the claims.
@@ -345,23 +456,30 @@ final class Promises {
         offers[offer] = port
     }
 
+    /// The ports that were offered, as their present processes know them.
+    var offeredHomes: [PortID] { Set(offers.values).compactMap { ports[$0]?.home }.sorted { $0.file < $1.file } }
+
     func claims(_ offer: PortID) {
         guard let port = offers[offer] else { machine.fail("an offer came that nobody has made") }
         machine.story.tell(machine) { "claims port \(port.number) of \(owner(port))" }
         ports[port]?.moves.begin(by: machine.current.process)
     }
 
-    func claimed(_ port: PortID, by offer: PortID, isValid: @escaping () -> Bool) {
+    func claimed(_ port: PortID, at home: PortID, by offer: PortID, isValid: @escaping () -> Bool) {
         if offers[offer] != port { machine.fail("a claim has brought another port than was offered") }
         guard let facts = ports[port] else { return }
         let process = machine.current.process
         noted.moves += 1
         machine.story.tell(machine) { "has port \(port.number) of \(facts.owner)" }
-        facts.moves.succeed(by: process)
-        if facts.lender != nil { facts.borrowers += 1 }
-        // The lender has nothing of what one borrower gives another.
-        if facts.borrowers > 1 { mayLose(port) { _, _ in true } }
-        (facts.owner, facts.isValid, facts.isEnding, facts.endTime) = (process, isValid, false, nil)
+        facts.since = facts.moves.succeed(by: process, after: facts.owner)
+        if facts.isLent, facts.owner !== facts.lender, process !== facts.lender {
+            for line in lines where line.port == port { line.passedOn = line.begun }
+            facts.hasPassedOn = true
+        }
+        // “Until the other process has the port, also when that is the supervisor, nothing is lost, whoever ends.”
+        if process === facts.lender { facts.lender = nil }
+        facts.holders.append(process)
+        (facts.owner, facts.home, facts.isValid, facts.isEnding, facts.endTime) = (process, home, isValid, false, nil)
     }
 
     func failedToClaim(_ offer: PortID) {
@@ -375,26 +493,41 @@ final class Promises {
     func lends(_ port: PortID) {
         machine.story.tell(machine) { "lends port \(port.number)" }
         ports[port]?.lender = machine.current.process
-        ports[port]?.borrowers = 0
+        for line in lines where line.port == port { line.passedOn = 0 }
     }
 
     /// The lender waits for the port no more.
     func endsLoan(_ port: PortID) { if ports[port]?.lender === machine.current.process { ports[port]?.lender = nil } }
 
-    func cameBack(_ port: PortID, isValid: @escaping () -> Bool) {
+    func cameBack(_ port: PortID, at home: PortID, isValid: @escaping () -> Bool) {
         guard let facts = ports[port] else { return }
         let process = machine.current.process
         noted.returns += 1
         machine.story.tell(machine) { "has port \(port.number) back from \(facts.owner)" }
-        if facts.owner.isDead || facts.moves.hasDeadClaimant { facts.lostInHand += 1 }
-        mayLose(port) { line, number in line.sender === facts.owner || line.accepted[number]?.isKept != true }
-        facts.moves.succeed(by: process)
-        (facts.owner, facts.isValid, facts.isEnding, facts.endTime, facts.lender) = (process, isValid, false, nil, nil)
+        noteLosses(port, facts)
+        _ = facts.moves.succeed(by: process, after: facts.owner.isDead ? nil : facts.owner)
+        (facts.owner, facts.home, facts.isValid, facts.isEnding, facts.endTime, facts.lender) =
+            (process, home, isValid, false, nil, nil)
+        facts.since = machine.now
     }
 
-    private func mayLose(_ port: PortID, where isMeant: (Line, UInt32) -> Bool) {
-        for line in lines where line.port == port && line.begun > line.received {
-            line.mayBeLost.formUnion((line.received + 1...line.begun).filter { isMeant(line, $0) })
+    /// Notes what may be lost at the end of the borrower, or of several ones.
+    private func noteLosses(_ port: PortID, _ facts: PortFacts) {
+        let dead = facts.moves.claims.filter { $0.process.isDead }
+        let isBorrowed = facts.owner !== facts.lender
+        let borrowers = dead.map(\.process) + (isBorrowed ? [facts.owner] : [])
+        guard let since = (dead.map(\.begin) + (isBorrowed ? [facts.since] : [])).min() else { return }
+        let sent = lines.filter { $0.port == port && $0.begun > $0.received }
+        for line in sent {
+            // A dead process may have got the port of another borrower.
+            let passedOn = isBorrowed && !dead.isEmpty ? line.begun : line.passedOn
+            line.returns.append(
+                LoanReturn(line.received + 1...line.begun, from: borrowers, since: since, passedOn: passedOn))
+        }
+        // “The message in its hand is gone.”
+        for _ in borrowers.filter(\.isDead) {
+            facts.lostInHand.append(
+                Dictionary(sent.compactMap { line in line.next.map { (line.number, $0) } }, uniquingKeysWith: min))
         }
     }
 
@@ -422,9 +555,16 @@ final class Promises {
     func missing(_ begun: [UInt32]) -> [String] {
         zip(lines, begun).compactMap { line, begun in
             guard let facts = ports[line.port], facts.isAlive, !line.isLossTold else { return nil }
-            let due = line.due(0...begun).filter { line.accepted[$0]?.isKept == true || !line.sender.isDead }
+            if let late = line.inHand.first(where: { !$0.value.contains(where: \.isDead) })?.key {
+                return
+                    "message \(late) of \(line.sender) to \(facts.owner) has not come, and nobody who had it has died"
+            }
+            let due = line.due(0...begun).filter { number in
+                (line.accepted[number]?.isKept == true || !line.sender.isDead) && !isLostByCut(number, of: line)
+            }
             guard let last = due.max(), last > line.received else { return nil }
-            if facts.lostInHand > 0, due.count(where: { $0 > line.received }) <= facts.lostInHand { return nil }
+            let left = due.filter { $0 > line.received }
+            if left.count == 1, facts.lostInHand.contains(where: { $0[line.number] == left[0] }) { return nil }
             return "message \(last) of \(line.sender) to \(facts.owner) has not come, \(line.received) was the last"
         }
     }

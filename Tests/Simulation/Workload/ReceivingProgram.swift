@@ -1,3 +1,5 @@
+import Glibc
+
 @testable import Ports
 
 // The ports of a program that take messages.
@@ -46,11 +48,26 @@ extension Program {
         }
     }
 
+    /// The port may have come with names from another process.
+    private func giveUpNames(of port: MachPort) {
+        guard let names else { return }
+        for name in promises.names(of: port.id) {
+            let errors = machine.faults.count
+            promises.gaveUp(name, port.id)
+            guard (try? names.remove(port, name: name)) != nil, port.isValid else { continue }
+            let found = try? names.port(forName: name)
+            if found?.id == port.id, machine.faults.count == errors {
+                machine.fail("\(name) leads to a port that has given it up")
+            }
+        }
+    }
+
     /// Ends a port, unless the program's end has.
     func end(_ port: MachPort) {
         guard let index = inboxes.firstIndex(where: { $0 === port }) else { return }
         inboxes.remove(at: index)
-        promises.ends(port.id)
+        if goesOn, below(4) == 0 { giveUpNames(of: port) }
+        promises.ends(port.id, at: port.receiver.id)
         port.invalidate()
         promises.ended(port.id, at: port.receiver.id)
     }
@@ -70,7 +87,7 @@ extension Program {
         let (begin, errors) = (machine.now, machine.faults.count)
         do {
             try names.register(port, name: name)
-            promises.took(name, port.id)
+            promises.took(name, port.id, begin: begin)
             return true
         } catch .nameInUse(_, let holder) {
             // After an error, an owner may seem to be alive.
@@ -81,16 +98,18 @@ extension Program {
 
     func check(_ message: MachPort.Message, _ port: MachPort) {
         if scenario.isHostile(message.sender?.pid) { return }
+        if message.id == Self.handOverID, let right = message.receiveRight(ofComponent: 0) { return offerCame(right) }
         guard case .bytes(let bytes)? = message.components.first, bytes.count >= 8 else {
             machine.fail("a message came without its bytes")
         }
         let (line, number) = bytes.withUnsafeBytes {
             ($0.loadUnaligned(as: UInt32.self), $0.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
         }
-        if bytes.dropFirst(8).contains(where: { $0 != UInt8(truncatingIfNeeded: number) }) {
+        if !bytes.dropFirst(8).isAll(UInt8(truncatingIfNeeded: number)) {
             machine.fail("message \(number) came with other bytes")
         }
         promises.received(line, number, at: port.id, from: message.sender?.pid)
+        checkDescriptor(of: message, line, number)
         // A right that has travelled is watched, too.
         for case .port(let right) in message.components {
             watch(right)
@@ -113,6 +132,16 @@ extension Program {
             promises.value.isTold(watch)
             // Most often on the thread that also connects, and hears whether there is a lane.
             if sends, let self, goesOn, let other = received.last { sendAtOnce(to: other) }
+        }
+    }
+}
+
+extension ArraySlice<UInt8> {
+    /// Whether all bytes are the same: compared with themselves, one byte further on, which is faster than a loop.
+    fileprivate func isAll(_ byte: UInt8) -> Bool {
+        withUnsafeBytes { bytes in
+            guard let start = bytes.baseAddress, !bytes.isEmpty else { return true }
+            return bytes[0] == byte && memcmp(start, start + 1, bytes.count - 1) == 0
         }
     }
 }

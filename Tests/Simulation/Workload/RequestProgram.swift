@@ -8,46 +8,7 @@ extension Program {
 
     // MARK: Answering
 
-    func answer() {
-        while goesOn {
-            let name = scenario.serverName(below(scenario.nameCount))
-            let held = Held([])
-            guard let names, let port = attempt({ try makeServer(name, names, held) }) else {
-                pause(50 + below(100))
-                continue
-            }
-            let life = below(3) == 0 ? below(3_000) : 100_000
-            let deadline = machine.now + UInt64(life) * 1_000_000
-            while goesOn, machine.now < deadline {
-                let end = below(8) == 0 ? machine.now + UInt64(below(1_000)) * 1_000_000 : deadline
-                machine.chance.pick(HandlerTaker.allCases).serve(port, in: self) { [self] in
-                    replyToAll(held)
-                    return goesOn && machine.now < min(deadline, end)
-                }
-            }
-            promises.ends(port.sendRight.id)
-            if below(2) == 0 {
-                port.finish(before: after(2_000))
-            } else {
-                port.invalidate()
-            }
-            held.value = []
-        }
-    }
-
-    private func makeServer(
-        _ name: String, _ names: PortNameServer, _ held: Held
-    ) throws(PortError) -> LocalMessagePort {
-        let port = try LocalMessagePort(name: name, nameServer: names, queueLimit: below(2) == 0 ? 10 : 1000) {
-            [self] request in handle(request, held)
-        }
-        let id = port.sendRight.id
-        promises.made(id, by: process, queueLimit: port.port.queueLimit) { [weak port] in port?.isValid == true }
-        promises.took(name, id)
-        return port
-    }
-
-    private func handle(_ request: MessagePortRequest, _ held: Held) {
+    func handle(_ request: MessagePortRequest, _ held: Held) {
         if scenario.isHostile(request.message.sender?.pid) { return }
         let number = request.message.withBytes { $0.unsafeLoadUnaligned(as: UInt32.self) } ?? 0
         promises.requests.handling(number)
@@ -67,7 +28,7 @@ extension Program {
         }
     }
 
-    private func replyToAll(_ held: Held) {
+    func replyToAll(_ held: Held) {
         while !held.value.isEmpty {
             let (right, number) = held.value.removeFirst()
             if right.isCancelled { promises.requests.isCancelled(number) }
@@ -77,6 +38,7 @@ extension Program {
 
     private func reply(_ right: ReplyRight, _ number: UInt32, _ asker: SendChannel?) {
         let waits = below(2) == 0
+        let end = machine.now + 10_000_000_000
         let bytes = data(number, below(4) == 0 ? below(5_000) : 0)
         do throws(PortError) {
             if waits { try right.reply(with: bytes, before: after(500)) } else { try right.reply(with: bytes) }
@@ -84,7 +46,9 @@ extension Program {
             if case .messageTooLarge = error { promises.requests.refusedReply(to: number) }
             return
         }
-        promises.requests.replied(number, isKept: waits && asker?.hasLane == true)
+        let mayWait = !waits && asker?.posted.withLock { $0.count } != 0
+        promises.requests.replied(
+            number, isKept: waits && asker?.hasLane == true, waitsUntil: mayWait ? end : nil)
         if below(8) == 0, (try? right.reply(with: data(number))) != nil {
             machine.fail("a right has replied to request \(number) twice")
         }
@@ -103,14 +67,14 @@ extension Program {
                 let server = NamedMessagePort(name, nameServer: names)
                 for _ in 0...below(10) where goesOn {
                     // A patient one would wait for the name, too.
-                    _ = ask(mayBePatient: false) { data, timeout throws(PortError) in
+                    _ = ask(nil, mayBePatient: false) { data, timeout throws(PortError) in
                         try server.request(id: 1, data, timeout: timeout)
                     }
                 }
             } else if let server = findServer(name) {
                 if below(2) == 0 { watch(server.sendRight) }
                 for _ in 0...below(10) where goesOn {
-                    let isAnswered = ask { data, timeout throws(PortError) in
+                    let isAnswered = ask(server.sendRight.id) { data, timeout throws(PortError) in
                         try server.request(id: 1, data, timeout: timeout)
                     }
                     if !isAnswered, !server.isValid { break }
@@ -129,23 +93,22 @@ extension Program {
     }
 
     private func ask(
-        mayBePatient: Bool = true, _ request: ([UInt8], Duration) throws(PortError) -> [UInt8]?
+        _ port: PortID?, mayBePatient: Bool = true, _ request: ([UInt8], Duration) throws(PortError) -> [UInt8]?
     ) -> Bool {
-        let (number, timeout) = beginRequest(mayBePatient)
+        let (number, timeout) = beginRequest(port, mayBePatient)
         do throws(PortError) {
             promises.requests.answered(number, try request(data(number), timeout))
             return true
         } catch {
-            promises.requests.ended(number, error)
+            promises.requests.ended(number, error, promises)
             return false
         }
     }
 
-    private func beginRequest(_ mayBePatient: Bool = true) -> (number: UInt32, timeout: Duration) {
+    private func beginRequest(_ port: PortID?, _ mayBePatient: Bool = true) -> (number: UInt32, timeout: Duration) {
         let isPatient = mayBePatient && below(8) == 0
-        return (
-            promises.requests.asking(isPatient: isPatient), .milliseconds(isPatient ? Self.patience : below(4_000))
-        )
+        let timeout = isPatient ? Self.patience : below(4_000)
+        return (promises.requests.asking(port, timeout: timeout, isPatient: isPatient), .milliseconds(timeout))
     }
 
     /// The same by tasks.
@@ -158,12 +121,12 @@ extension Program {
                         before: after(below(3_000)))
                 else { return }
                 for _ in 0...below(10) where goesOn {
-                    let (number, timeout) = beginRequest()
+                    let (number, timeout) = beginRequest(server.sendRight.id)
                     do {
                         promises.requests.answered(
                             number, try await server.request(id: 1, data(number), timeout: timeout))
                     } catch let error as PortError {
-                        promises.requests.ended(number, error)
+                        promises.requests.ended(number, error, promises)
                     } catch {
                         machine.fail("a request ended with \(error)")
                     }

@@ -4,17 +4,25 @@
 final class RequestPromises {
     private struct Request {
         let asker: Process
-        /// Whether the asker waits until there is an outcome.
-        let isPatient: Bool
+        /// The port that is asked; nil for a name.
+        let port: PortID?
+        let begin = machine.now
+        let bound: WaitBound
+        /// The end of the time for which a patient asker waits; nil for another. The machine may sleep longer.
+        let patientUntil: UInt64?
         var handled = 0
         /// The process that has sent the reply.
         var replier: Process?
         /// Whether the reply was with its asker when the call returned.
         var isKept = false
+        /// The end of the time for which the reply may wait for room or a connection; nil for one that was sent at once.
+        var waitsUntil: UInt64?
         /// Whether a handler has failed, or will.
         var isFailing = false
         /// Whether a reply was too large for its asker.
         var hasRefusedReply = false
+        /// Whether its asker was told that nobody has handled it.
+        var isRefused = false
         var isOver = false
     }
 
@@ -22,18 +30,24 @@ final class RequestPromises {
     private(set) var replyCount = 0
     var count: Int { requests.count }
 
-    func asking(isPatient: Bool) -> UInt32 {
+    /// - Parameters:
+    ///   - timeout: In milliseconds.
+    ///   - isPatient: Whether the asker waits longer than any fault lasts.
+    func asking(_ port: PortID?, timeout: Int, isPatient: Bool) -> UInt32 {
         machine.story.tell(machine) { "asks with request \(requests.count)" }
-        requests.append(Request(asker: machine.current.process, isPatient: isPatient))
+        requests.append(
+            Request(
+                asker: machine.current.process, port: port, bound: WaitBound(timeout),
+                patientUntil: isPatient ? machine.now + UInt64(timeout) * 1_000_000 : nil))
         return UInt32(requests.count - 1)
     }
 
-    /// The patient askers that have no outcome of their requests.
+    /// The askers that have no outcome of their requests.
     /// - Parameter count: The requests that count.
     func unended(of count: Int) -> [String] {
         requests.indices.prefix(count).compactMap { number in
             let request = requests[number]
-            guard request.isPatient, !request.isOver, !request.asker.isDead else { return nil }
+            guard !request.isOver, !request.asker.isDead else { return nil }
             return "request \(number) of \(request.asker) has no outcome"
         }
     }
@@ -44,13 +58,16 @@ final class RequestPromises {
         machine.story.tell(machine) { "handles request \(request)" }
         requests[Int(request)].handled += 1
         if requests[Int(request)].handled > 1 { machine.fail("request \(request) was handled twice") }
+        if requests[Int(request)].isRefused { machine.fail("request \(request) was refused, and is handled") }
     }
 
-    /// - Parameter isKept: Whether the reply was sent by a lane. Others may end with their sender.
-    func replied(_ request: UInt32, isKept: Bool) {
+    /// - Parameters:
+    ///   - isKept: Whether the reply was sent by a lane. Others may end with their sender.
+    ///   - waitsUntil: The end of the time for which the reply may wait for room or a connection; nil for one that was sent.
+    func replied(_ request: UInt32, isKept: Bool, waitsUntil: UInt64?) {
         machine.story.tell(machine) { "has replied to request \(request)" }
         requests[Int(request)].replier = machine.current.process
-        requests[Int(request)].isKept = isKept
+        (requests[Int(request)].isKept, requests[Int(request)].waitsUntil) = (isKept, waitsUntil)
     }
 
     /// A handler is about to fail.
@@ -67,7 +84,7 @@ final class RequestPromises {
     /// A server was told that nobody waits for the reply.
     func isCancelled(_ request: UInt32) {
         let facts = requests[Int(request)]
-        if facts.isPatient, !facts.isOver, !facts.asker.isDead {
+        if let end = facts.patientUntil, machine.now < end, !facts.isOver, !facts.asker.isDead {
             machine.fail("request \(request) counts as cancelled, and \(facts.asker) waits for the reply")
         }
     }
@@ -85,8 +102,10 @@ final class RequestPromises {
         replyCount += 1
     }
 
-    func ended(_ request: UInt32, _ error: PortError) {
+    /// - Parameter ports: What is known of the asked port.
+    func ended(_ request: UInt32, _ error: PortError, _ ports: Promises) {
         let facts = end(request, "\(error)")
+        checkReason(request, facts, error, ports)
         switch error {
         case .receiveTimedOut, .sendTimedOut: return
         case .failed(_, let failure):
@@ -95,6 +114,8 @@ final class RequestPromises {
             }
         case .replyTooLarge:
             if !facts.hasRefusedReply { machine.fail("request \(request) got: \(error), and had no such reply") }
+        // “A reply that finds no room or connection for ten seconds is given up.” The machine may sleep meanwhile.
+        case .unanswered: if let end = facts.waitsUntil, machine.now >= end { return }
         default: break
         }
         if let replier = facts.replier, facts.isKept || !replier.isDead {
@@ -102,10 +123,32 @@ final class RequestPromises {
         }
     }
 
+    /// “The end of a process […] ends every request to them.” “A request that the dead service had taken throws unanswered.
+    /// All others are answered by the next service, or by the supervisor.”
+    private func checkReason(_ request: UInt32, _ facts: Request, _ error: PortError, _ ports: Promises) {
+        // “Its sends […] throw unavailable.” Its rights are invalid by then.
+        guard let port = facts.port, !facts.asker.isExiting else { return }
+        switch error {
+        case .becameInvalid, .isInvalid:
+            guard ports.isAlive(port) || ports.isLent(port) else { return }
+            machine.fail("request \(request) got: \(error), and the port lives")
+        case .refused:
+            requests[Int(request)].isRefused = true
+            if facts.handled > 0 { machine.fail("request \(request) got: \(error), and was handled") }
+            guard ports.isAlive(port) else { return }
+            machine.fail("request \(request) got: \(error), and the port lives")
+        case .unanswered:
+            guard facts.handled == 0, ports.isAlive(port), !ports.mayHaveLost(port, since: facts.begin) else { return }
+            machine.fail("request \(request) got: \(error), and nobody had taken it")
+        default: break
+        }
+    }
+
     private func end(_ request: UInt32, _ outcome: String) -> Request {
         machine.story.tell(machine) { "has the outcome of request \(request): \(outcome)" }
         let facts = requests[Int(request)]
         if facts.isOver { machine.fail("request \(request) has ended twice") }
+        facts.bound.check("request \(request) has its outcome")
         requests[Int(request)].isOver = true
         return facts
     }

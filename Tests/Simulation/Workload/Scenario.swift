@@ -46,7 +46,9 @@ final class Scenario: @unchecked Sendable {
     private func start() {
         lastProgram += 1
         let process = machine.makeProcess("p\(lastProgram)")
-        if machine.chance.oneIn(3) { process.memoryLimit = UInt64(machine.chance.pick([8, 100, 1_000])) << 20 }
+        if machine.chance.oneIn(hasMoves ? 2 : 3) {
+            process.memoryLimit = UInt64(machine.chance.pick([8, 100, 1_000])) << 20
+        }
         if machine.chance.oneIn(10) { process.fileLimit = UInt64(machine.chance.pick([500, 1_100, 5_000])) << 10 }
         let program = Program(process, self)
         programs.append(program)
@@ -103,11 +105,11 @@ final class Scenario: @unchecked Sendable {
         close()
     }
 
-    /// Starts programs in place of those that have ended.
+    /// Starts programs in place of those that have ended, or are ending.
     private func restart() {
         programs.removeAll { $0.process.isDead }
         noteVictims()
-        while programs.count < programCount {
+        while programs.count(where: \.goesOn) < programCount {
             promises.noteRestart()
             start()
         }
@@ -157,6 +159,9 @@ final class Scenario: @unchecked Sendable {
             machine.fail("no request is answered")
         }
         if !waitUntil(60_000, { [self] in promises.counts.received > names }) { machine.fail("no message comes") }
+        // Whatever a hostile process does, but for a way that makes claims fail: one without lanes does not answer.
+        let moves = promises.counts.moves
+        if hasMoves, !waitUntil(120_000, { [self] in promises.counts.moves > moves }) { machine.fail("no port moves") }
     }
 
     /// Waits a minute until a list of problems is empty.
@@ -195,6 +200,7 @@ final class Scenario: @unchecked Sendable {
         let folders = ["/names", "/homes", "/moves", "/loans"]
         let left = machine.files.paths(below: Self.directory).filter { !folders.contains($0) }
         if !left.isEmpty { machine.fail("files are left: \(left.joined(separator: ", "))") }
+        if let open = promises.leftOpen.first { machine.fail(open) }
     }
 
     /// An ended process has closed everything.

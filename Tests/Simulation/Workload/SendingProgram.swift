@@ -3,7 +3,7 @@
 // The threads of a program that send messages.
 
 extension Program {
-    /// The time of patient callers, in milliseconds: longer than any fault lasts.
+    /// The time of patient callers, in milliseconds: longer than any fault lasts but the sleep of the machine.
     static let patience = 600_000
 
     private func bytes(_ line: UInt32, _ number: UInt32) -> [UInt8] {
@@ -12,7 +12,9 @@ extension Program {
             // Larger than the quarter of a lane, which is a record's limit: of a small lane, and of one of any size.
             case 0: 17 << 20
             case 1..<30: below(400_000)
-            case 30..<270: below(3_000)
+            // Beyond the quarter of a small lane.
+            case 30..<36 where scenario.hasMoves: 262_000 + below(2_000_000)
+            case 36..<270: below(3_000)
             default: below(40)
             }
         var bytes = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 8 + size)
@@ -53,7 +55,7 @@ extension Program {
         for _ in 0...below(60) where goesOn {
             let deadline = after(below(10) == 0 ? Self.patience : below(2_000))
             let isOpen = sendMessage(of: line, to: right) { bytes, number throws(PortError) in
-                try send(bytes, number, to: right, before: deadline)
+                try send(bytes, number, of: line, to: right, before: deadline)
             }
             if !isOpen { break }
             if below(10) == 0 { pause(below(30)) }
@@ -75,11 +77,11 @@ extension Program {
     ) -> Bool {
         let number = promises.begin(line)
         let bytes = bytes(line.number, number)
+        let former = right.carrier
         do throws(PortError) {
             try send(bytes, number)
             if bytes.count > right.messageLimit { machine.fail("a port took a message above its limit") }
-            let isKept = right.carrier == .lane || right.carrier == .ownProcess
-            promises.accepted(number, of: line, size: bytes.count, isKept: isKept)
+            promises.accepted(number, of: line, SentMessage(bytes.count, by: right.carrier, formerly: former))
         } catch {
             promises.failed(number, of: line, isLoss: error.isLoss)
             if case .messageTooLarge(_, let size, let limit) = error, size <= limit || size < bytes.count {
@@ -94,7 +96,8 @@ extension Program {
     }
 
     private func send(
-        _ bytes: [UInt8], _ number: UInt32, to right: MachPort.SendRight, before deadline: ContinuousClock.Instant
+        _ bytes: [UInt8], _ number: UInt32, of line: Promises.Line, to right: MachPort.SendRight,
+        before deadline: ContinuousClock.Instant
     ) throws(PortError) {
         var components: [MachPort.Message.Component] = [.bytes(bytes)]
         switch below(20) {
@@ -102,6 +105,18 @@ extension Program {
             if let own = inboxes.last { components.append(.port(own.sendRight)) }
         case _ where scenario.hasMoves && below(8) == 0:
             if let offer = offerPort() { components.append(offer) }
+        case _ where below(15) == 0:
+            guard let descriptor = makeDescriptor(line, number) else { break }
+            var isSent = false
+            defer { checkSent(descriptor, isSent: isSent) }
+            let message = MachPort.Message(id: number, components + [.descriptor(descriptor)])
+            if below(3) == 0 {
+                try sendByTask(message, to: right, before: deadline)
+            } else {
+                try right.send(message, before: deadline)
+            }
+            isSent = true
+            return
         case 1..<6: return try right.send(id: number, bytes: bytes.span.bytes, before: deadline)
         case 6..<9: return try sendByTask(MachPort.Message(id: number, components), to: right, before: deadline)
         default: break
@@ -123,6 +138,21 @@ extension Program {
             }
         }
         try outcome.value.get()
+    }
+}
+
+extension SentMessage {
+    /// - Parameter former: The way before the send, on which the message may have gone.
+    fileprivate init(_ size: Int, by carrier: MachPort.SendRight.Carrier?, formerly former: MachPort.SendRight.Carrier?)
+    {
+        let way: Way =
+            switch (carrier, former) {
+            case (.ownProcess, _), (_, .ownProcess): .ownQueue
+            case (.lane, .zeroMQ): .zeroMQ
+            case (.lane, _): .lane
+            default: .zeroMQ
+            }
+        self.init(way: way, size: size, isKept: carrier == .lane || carrier == .ownProcess)
     }
 }
 

@@ -43,7 +43,7 @@ extension Program {
             }
             let life = below(3) == 0 ? below(3_000) : 100_000
             _ = machine.wait(until: machine.now + UInt64(life) * 1_000_000) { [self] in !goesOn }
-            promises.ends(server.sendRight.id)
+            promises.ends(server.sendRight.id, at: server.port.port.receiver.id)
             if below(2) == 0 {
                 wait { [self] in await server.finish(before: after(2_000)) }
             } else {
@@ -55,10 +55,11 @@ extension Program {
     }
 
     private func makeTypedServer(_ name: String, _ names: PortNameServer) throws(PortError) -> RequestServer {
+        let begin = machine.now
         let server = try RequestServer(name: name, nameServer: names)
         let right = server.port.sendRight
         promises.made(right.id, by: process, queueLimit: 1000) { [weak server] in server?.port.isValid == true }
-        promises.took(name, right.id)
+        promises.took(name, right.id, begin: begin)
         handleSquares(server)
         server.handle(Numbers.self) { request in
             AsyncStream { writer in
@@ -103,17 +104,20 @@ extension Program {
         }
     }
 
-    private func makeSquare() -> (request: Square, timeout: Duration, mayRepeat: Bool) {
-        (Square(number: below(1_000)), .milliseconds(below(4_000)), below(2) == 0)
+    private func makeSquare() -> (request: Square, timeout: Duration, mayRepeat: Bool, bound: WaitBound) {
+        let (number, timeout) = (below(1_000), below(4_000))
+        return (Square(number: number), .milliseconds(timeout), below(2) == 0, WaitBound(timeout))
     }
 
     private func askForSquare(_ client: RequestClient) {
-        let (square, timeout, mayRepeat) = makeSquare()
+        let (square, timeout, mayRepeat, bound) = makeSquare()
+        defer { bound.check("a request for a square has its outcome") }
         check(square, Result { try client.request(square, timeout: timeout, mayRepeat: mayRepeat) })
     }
 
     private func askForSquare(_ client: RequestClient) async {
-        let (square, timeout, mayRepeat) = makeSquare()
+        let (square, timeout, mayRepeat, bound) = makeSquare()
+        defer { bound.check("a request for a square has its outcome") }
         let asking = Task { try await client.request(square, timeout: timeout, mayRepeat: mayRepeat) }
         // The asker gives up.
         if below(8) == 0 {

@@ -1,0 +1,50 @@
+/// A message as its sender knows it.
+struct SentMessage {
+    enum Way { case lane, ownQueue, zeroMQ }
+
+    let way: Way
+    let size: Int
+    /// When the call returned.
+    let time = machine.now
+    /// Whether the message is in the receiver's memory.
+    let isKept: Bool
+}
+
+/// The way of a lent port back to its lender, and what it may lose of one line. Each exception is a sentence of
+/// MovingPorts.md.
+struct LoanReturn {
+    /// The messages that were sent and not taken.
+    private let numbers: ClosedRange<UInt32>
+    private let borrowers: [Process]
+    /// When the first of them began to claim the port. What was sent before has come with it.
+    private let since: UInt64
+    private let passedOn: UInt32
+    /// The size from which on messages may have memory of their own.
+    private let largeSize: Int
+
+    init(_ numbers: ClosedRange<UInt32>, from borrowers: [Process], since: UInt64, passedOn: UInt32) {
+        (self.numbers, self.borrowers, self.since, self.passedOn) = (numbers, borrowers, since, passedOn)
+        // A borrower makes smaller lanes under a limit, and when it gets no memory. The header counts, too.
+        let isLimited = borrowers.contains { $0.memoryLimit < .max || $0.fileLimit < .max }
+        largeSize = (isLimited || machine.faults.refusedMemory > 0 ? 256 << 10 : 16 << 20) - 1_000
+    }
+
+    func mayLose(_ number: UInt32, _ message: SentMessage, of sender: Process) -> Bool {
+        guard numbers.contains(number) else { return false }
+        // “The supervisor gets it back at the end of the last one, but for the messages and requests that waited at the
+        // service then.”
+        if number <= passedOn { return true }
+        guard message.time >= since else { return false }
+        switch message.way {
+        // “Not all comes back: messages by ZeroMQ,
+        case .zeroMQ: return true
+        // those of the service's own process,
+        case .ownQueue where borrowers.contains(where: { $0 === sender }): return true
+        // those of 16 MiB and more that go in memory of their own”.
+        case .ownQueue, .lane: return message.size >= largeSize
+        }
+    }
+
+    /// “Not all comes back: […] and the descriptors of messages, in whose place is descriptorLost.”
+    func mayLoseDescriptor(of number: UInt32) -> Bool { numbers.contains(number) }
+}
