@@ -9,13 +9,15 @@ PROGRESS = SWIFT_DETERMINISTIC_HASHING=1 .ci/progress
 BUILD = $(PROGRESS) $(SWIFT) build
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test simulate test-tsan test-asan examples companions migrate install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
+.PHONY: help run test test-all verify simulate test-tsan test-asan examples companions migrate install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
 	dependencies
 
 define HELP
 Begin
   make run           build wordcount, and count the words of this repository
-  make test          build everything, and run all examples and all tests
+  make test          build everything, run all examples and the tests
+  make test-all      the long tests, the others once more by ZeroMQ alone, and
+                     those of the companions and of ports-migrate
   make examples      run the examples, and compare their output
   make companions    run the examples in other loops, as a service, with
                      metrics and traces, and over NATS
@@ -47,8 +49,11 @@ Take your time
                      SOAK_MINUTES=<number>, half an hour by default
   make fuzz          feed random bytes to each decoder:
                      FUZZ_SECONDS=<number>, a minute each by default
-  make model         check the models of queues and lanes in all orders with
-                     Spin, and with GenMC where it is installed: 2 minutes
+  make verify        all of this, as before a release: three hours, or
+                     VERIFY="<part> <part>"; prints what was shown
+  make model         check the models of queues, lanes, moves and claims of
+                     names in all orders with Spin, and those of queues and
+                     lanes with GenMC where it is installed: 5 minutes
 endef
 export HELP
 
@@ -84,13 +89,22 @@ run: dependencies
 	@echo; echo "wordcount --summary Sources Examples Tests"
 	@"$$($(SWIFT) build -c release --show-bin-path)/wordcount" --summary Sources Examples Tests
 
+# Tests that compile programs, play machines or draw thousands of values take two fifths of the time.
+LONG_TESTS := \.(CProgram|OtherLanguages|GeneratedScript|GeneratedValue|Header|LaneShortage|LargeBytes|Recording|Simulation|Snippet)Tests/
+
 test: dependencies
-	@$(call REQUIRE_COMMAND,g++,g++)
 	@$(call REQUIRE_COMMAND,python3,python3)
 	@[ -d .build/debug ] || echo "Building the library, the examples and the tests: the first build takes several minutes."
 	@$(BUILD) --build-tests
 	@$(MAKE) --no-print-directory examples BUILD=:
-	@SWIFT="$(SWIFT)" .ci/tests
+	@SWIFT="$(SWIFT)" .ci/tests --skip '$(LONG_TESTS)'
+
+# The rest of what a change can break.
+test-all: dependencies
+	@$(call REQUIRE_COMMAND,g++,g++)
+	@$(BUILD) --build-tests
+	@echo "the long tests"
+	@SWIFT="$(SWIFT)" .ci/tests --filter '$(LONG_TESTS)'
 	@echo "the tests of ports once more, by ZeroMQ alone"
 	@SWIFT="$(SWIFT)" PORTS_LANES=never .ci/tests --filter '^(PortsTests|TypedPortsTests)\.'
 	@$(MAKE) --no-print-directory companions
@@ -247,7 +261,12 @@ fuzz: dependencies
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; \
 	done
 
-# The models repeat LocalQueue, LaneSender and LaneReceiver in other languages: a change there belongs into the models, too.
+# Everything that a release has to pass, and a table of what it has shown.
+verify: dependencies
+	@.ci/verify $(VERIFY)
+
+# The models repeat LocalQueue, LaneSender, LaneReceiver, HandOver, Adoption, FinishingPorts, NameClaim and Sweep in other
+# languages: a change there belongs into the models, too.
 model:
 	@.ci/model
 
