@@ -22,14 +22,14 @@ static inline void simulated_event_set(simulated_event *event, uint32_t events, 
     event->data.u64 = token;
 }
 
-// Of all threads only one runs at a time: the one that has the baton.
-typedef struct simulated_baton simulated_baton;
-simulated_baton *simulated_baton_make(void);
-void simulated_baton_give(simulated_baton *baton);
-void simulated_baton_await(simulated_baton *baton);
+// Of all threads only one runs at a time: the one that has the baton. The others have places, where they go on.
+typedef struct simulated_place simulated_place;
+simulated_place *simulated_place_make(void);
+// Notes the caller's place, and goes on at another one. Returns when somebody goes on at the caller's.
+void simulated_switch(simulated_place *own, simulated_place *next);
 
-// Starts a real thread that never ends. It first awaits the baton.
-bool simulated_start_thread(simulated_baton *baton, void (*body)(void *), void *argument);
+// Makes a thread that never ends, and gives its place, at which the body begins.
+bool simulated_start_thread(simulated_place *place, void (*body)(void *), void *argument);
 
 // Closes the real memory behind a simulated descriptor.
 void simulated_memory_close(int descriptor);
@@ -45,7 +45,7 @@ void simulated_block_run(void *block);
 // Makes addresses the same in each run. Returns false when the program has to be executed again for that, and could not.
 bool simulated_fix_addresses(char *const arguments[]);
 int simulated_fork(void);
-// Keeps the process on one processor, where the baton goes from thread to thread in less time.
+// Keeps the process on one processor.
 void simulated_pin(int processor);
 int simulated_wait(int pid, int *status, int64_t milliseconds);
 void simulated_exit(int status);

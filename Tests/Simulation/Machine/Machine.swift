@@ -192,8 +192,7 @@ final class Machine {
         steps += 1
         guard next !== former else { return }
         current = next
-        next.carrier.give()
-        former.carrier.await()
+        former.carrier.pass(to: next.carrier)
     }
 
     private func nextThread() -> Thread {

@@ -64,27 +64,27 @@ final class Thread {
     var nextTime: UInt64 { min(deadline, alarm) }
 }
 
-/// A real thread, which runs only while it has the baton. It never ends, because what the C library does at the end of a
-/// thread would happen beside the threads of the machine. So simulated threads follow one another on it.
+/// A thread of the C library, which runs only while it has the baton. It never ends, because what the library does at the end
+/// of a thread would happen beside the threads of the machine. So simulated threads follow one another on it.
 final class Carrier {
     /// The kernel's number of the thread.
     let number: Int32
-    private let baton = simulated_baton_make()
+    private let place = simulated_place_make()
     private var body: () -> Void = {}
     private var isStarted: Bool
 
     /// - Parameter isStarted: True for the calling thread.
     init(number: Int32, isStarted: Bool = false) { (self.number, self.isStarted) = (number, isStarted) }
 
-    func give() { simulated_baton_give(baton) }
-    func await() { simulated_baton_await(baton) }
+    /// Gives the baton of this thread, which calls, to another one.
+    func pass(to next: Carrier) { simulated_switch(place, next.place) }
 
     /// Lets the body be the thread's next work.
     func carry(_ body: @escaping () -> Void) {
         self.body = body
         guard !isStarted else { return }
         isStarted = simulated_start_thread(
-            baton,
+            place,
             { argument in
                 guard let argument else { return }
                 let carrier = Unmanaged<Carrier>.fromOpaque(argument).takeUnretainedValue()
