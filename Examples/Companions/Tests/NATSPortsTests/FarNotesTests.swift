@@ -3,7 +3,7 @@ import NATSPorts
 import Testing
 
 /// The example of the page “More than one machine”, with encryption and a password as between two machines.
-@Suite struct FarNotesTests {
+@Suite(.ownThread) struct FarNotesTests {
     private func start(_ arguments: [String], _ nats: NATSServer) throws -> (Process, Pipe) {
         let process = Process()
         let own = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()

@@ -4,7 +4,7 @@ import Testing
 /// Three servers of NATS on three machines, which are network namespaces, with a server of ours on each.
 ///
 /// The test needs the right to make network namespaces: root, and a kernel that allows it.
-@Suite(.serialized) struct NATSClusterTests {
+@Suite(.serialized, .ownThread) struct NATSClusterTests {
     @Test(.enabled(if: Network.isPossible), .timeLimit(.minutes(5)))
     func `a cluster loses a server and is cut in two, and each request has one outcome`() async throws {
         let network = try Network()

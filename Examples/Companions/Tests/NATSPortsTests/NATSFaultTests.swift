@@ -5,7 +5,7 @@ import Testing
 import TypedPorts
 
 /// Askers, servers and NATS that end in the middle. Each request has one outcome.
-@Suite(.serialized) struct NATSFaultTests {
+@Suite(.serialized, .ownThread) struct NATSFaultTests {
     /// Waits, and is counted by its number.
     struct Count: PortRequest, NetworkRequest {
         typealias Reply = Int

@@ -5,7 +5,7 @@ import Testing
 import TypedPorts
 
 /// Typed requests over a server of NATS. Each test has a server of its own.
-@Suite struct NATSRequestTests {
+@Suite(.serialized, .ownThread) struct NATSRequestTests {
     struct Secret: PortRequest { typealias Reply = String }
     struct Private: PortRequest, NetworkRequest { typealias Reply = String }
     struct Unknown: PortRequest, NetworkRequest { typealias Reply = String }
@@ -73,7 +73,9 @@ import TypedPorts
         } _: { (client: RequestClient) async throws in
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 for number in 0..<2000 {
-                    group.addTask { try await client.request(Echo("\(number)")).text == "\(number)" }
+                    group.addTask {
+                        try await client.request(Echo("\(number)"), timeout: .seconds(60)).text == "\(number)"
+                    }
                 }
                 for try await isRight in group { #expect(isRight) }
             }

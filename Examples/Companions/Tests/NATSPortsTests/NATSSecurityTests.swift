@@ -5,7 +5,7 @@ import Testing
 import TypedPorts
 
 /// The server of NATS decides who may connect, and the library to which hosts.
-@Suite struct NATSSecurityTests {
+@Suite(.serialized, .ownThread) struct NATSSecurityTests {
     @Test(arguments: [
         "nats://192.0.2.1:4222", "192.0.2.1", "nats://example.com", "tls://example.com",
         "nats://user:secret@example.com",

@@ -5,7 +5,7 @@ import Testing
 import TypedPorts
 
 /// The commands of portctl that look at servers on NATS, and ask them.
-@Suite struct PortctlTests {
+@Suite(.ownThread) struct PortctlTests {
     private struct Run {
         let output: String
         let errors: String

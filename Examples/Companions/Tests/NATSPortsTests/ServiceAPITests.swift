@@ -5,7 +5,7 @@ import Testing
 import TypedPorts
 
 /// The service API of NATS, by its protocol of lines, as any other client would ask.
-@Suite struct ServiceAPITests {
+@Suite(.ownThread) struct ServiceAPITests {
     /// A request whose name the API does not allow, as those of generic types.
     struct Odd: PortRequest, NetworkRequest {
         typealias Reply = EmptyReply
