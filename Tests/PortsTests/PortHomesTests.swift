@@ -1,4 +1,5 @@
 import Glibc
+import RunLoops
 import TestSupport
 import Testing
 
@@ -139,5 +140,81 @@ struct PortHomesTests {
         port.invalidate()
         #expect(directory.own.withLock { $0.names.isEmpty })
         #expect(try sandbox.names.names() == [])
+    }
+
+    @Test func `a dead owner's name is free only when nobody can take its port any more`() throws {
+        let directory = try directory()
+        let next = PortID(incarnation: sandbox.names.runtime.incarnation, number: 77)
+        let right = WireRight(id: port, queueLimit: 1, limit: 1, path: sandbox.path)
+        let other = try MachPort(nameServer: sandbox.names)
+        try directory.beginMove(of: port, to: next)
+        try sandbox.plant(NameEntry(name: "undecided", right: right))
+        try sandbox.names.register(other, name: "undecided")
+        #expect(!directory.commitMove(of: port, to: next))
+
+        try directory.beginMove(of: port, to: next)
+        #expect(directory.commitMove(of: port, to: next))
+        try sandbox.plant(NameEntry(name: "decided", right: right))
+        #expect(errorKind { try sandbox.names.register(other, name: "decided") } == "nameInUse")
+    }
+
+    @Test func `an owner that exits lets nobody take its port before it gives the name up`() throws {
+        let directory = try directory()
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "leaving")
+        let entry = try #require(directory.own.withLock { $0.names["leaving"] })
+        try directory.beginMove(of: port.id, to: homes[0])
+        #expect(!directory.outlivesThisProcess(entry))
+        #expect(!directory.commitMove(of: port.id, to: homes[0]))
+    }
+
+    @Test func `a name in another directory than the port's own is kept, too`() throws {
+        let (directory, others) = (try directory(), Sandbox())
+        try directory.open()
+        let lender = PortID(incarnation: sandbox.names.runtime.incarnation, number: 7)
+        try directory.beginLoan(of: port, by: lender)
+        let right = WireRight(id: homes[0], queueLimit: 1, limit: 1, path: sandbox.path)
+        try others.plant(NameEntry(name: "far", right: right, of: port))
+        let other = try MachPort(nameServer: others.names)
+        #expect(errorKind { try others.names.register(other, name: "far") } == "nameInUse")
+        #expect(try others.names.sweep().names == [])
+        directory.endLoan(of: port, by: lender)
+        try others.names.register(other, name: "far")
+    }
+
+    @Test func `a former owner does not take the name from the next one`() throws {
+        let directory = try directory()
+        let port = try MachPort(nameServer: sandbox.names)
+        let next = PortID(incarnation: port.id.incarnation, number: 77)
+        let right = WireRight(id: next, queueLimit: 1, limit: 1, path: sandbox.path)
+        try directory.beginMove(of: port.id, to: next)
+        #expect(directory.commitMove(of: port.id, to: next))
+        let entry = try sandbox.plant(NameEntry(name: "gone", right: right, of: port.id))
+        #expect(errorKind { try sandbox.names.register(port, name: "gone") } == "unavailable")
+        #expect(access(entry, F_OK) == 0)
+    }
+
+    @Test func `a name is never free while its entry is renewed`() throws {
+        let directory = try directory()
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "renewed")
+        let entry = try sandbox.folder("renewed") + "/\(port.id.file)"
+        let isOver = Shared(false)
+        let missing = Shared(0)
+        let looks = try RunLoopThread { _ in
+            while !isOver.withLock({ $0 }) { if access(entry, F_OK) != 0 { missing.withLock { $0 += 1 } } }
+        }
+        for _ in 0..<300 { #expect(try directory.renew("renewed")) }
+        isOver.withLock { $0 = true }
+        looks.stop()
+        looks.join()
+        #expect(missing.withLock { $0 } == 0)
+    }
+
+    @Test func `a folder that cannot be read is an error, and not a port that nobody has lent`() throws {
+        let directory = try directory()
+        try sandbox.write("", to: "loans")
+        #expect(errorKind { _ = try directory.lender(of: port) } == "directory")
+        #expect(errorKind { _ = try directory.nextHome(of: port, after: port, ownerDied: true) } == "directory")
     }
 }

@@ -199,9 +199,9 @@ final class Adoption: Sendable {
 
     /// The port may be one that this process had lent.
     private func endOwnLoan(_ taking: Taking) {
-        guard let lender = taking.directory.lender(of: taking.port.id), lender.incarnation == runtime.incarnation else {
-            return
-        }
+        guard let lender = (try? taking.directory.lender(of: taking.port.id)) ?? nil,
+            lender.incarnation == runtime.incarnation
+        else { return }
         taking.port.receiver.arrival?.setLender(nil)
         runtime.ports.port(lender.number)?.arrival?.standby?.hasCome(as: taking.port)
     }

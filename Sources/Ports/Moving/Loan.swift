@@ -257,6 +257,16 @@ extension MachPort {
         fileprivate func comesBack() -> Bool {
             // The borrower's last lanes come first.
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
+            let isLent = state.withLock { if case .lent = $0.phase { true } else { false } }
+            // Read first, because it is about to be this process.
+            var lastHome: PortID?
+            do throws(PortError) { if isLent { lastHome = try directory?.home(of: port.id) } } catch {
+                if error.isShortage {
+                    port.runtime.housekeeping.perform(after: .milliseconds(100)) { [weak self] in _ = self?.comesBack()
+                    }
+                    return true
+                }
+            }
             let (phase, allLanes) = state.withLock { state -> (Phase, [LentLane]) in
                 switch state.phase {
                 case .offered: state.isBack = true
@@ -267,12 +277,11 @@ extension MachPort {
             }
             if case .offered = phase { return true }
             let receiver = standby.receiver
-            // Read first, because it is about to be this process.
-            let lastHome = try? directory?.awaitedHome(of: port.id)
             let takenCount = taken.value
             guard case .lent(var lent) = phase, directory?.takeBack(port.id, at: receiver.id) == true else {
                 // The port may be on its way back already, or here.
                 if case .over = phase { return false }
+                endLoan()
                 outcome.set(.failure(.isInvalid(port: standby.identity)))
                 return false
             }
@@ -280,28 +289,30 @@ extension MachPort {
             let home = lastHome ?? lent.home
             _ = lent.release(home == lent.home ? takenCount : .max)
             let lanes = allLanes.filter { $0.home == home }
-            // The borrower may have registered others.
-            let others = directory.map { directory in
-                directory.entries(at: home).map { entry in
-                    RegisteredName(directory: directory, name: entry.name, isService: entry.isService)
-                }
-            }
-            for held in lent.names + (others ?? []).filter({ !lent.names.contains($0) }) { take(held) }
             port.runtime.channels.moveHere(receiver.channel)
-            let messages = lent.messages
+            let (messages, names) = (lent.messages, lent.names)
             do {
-                // The lanes may be many, and full.
-                let thread = try RunLoopThread(name: "port moves") { [self] _ in comeBack(with: messages, lanes) }
+                // The names and the lanes may be many, and the lanes full.
+                let thread = try RunLoopThread(name: "port moves") { [self] _ in
+                    comeBack(with: messages, lanes, names, at: home)
+                }
                 thread.stop()
             } catch {
-                comeBack(with: messages, lanes)
+                comeBack(with: messages, lanes, names, at: home)
             }
             return true
         }
 
-        /// Takes what is left in the lanes. Until then, nobody takes from the port.
-        private func comeBack(with messages: [LocalMessage], _ lanes: [LentLane]) {
+        /// Takes the names, and what is left in the lanes. Until then, nobody takes from the port.
+        private func comeBack(
+            with messages: [LocalMessage], _ lanes: [LentLane], _ names: [RegisteredName], at home: PortID
+        ) {
             let receiver = standby.receiver
+            // The borrower may have registered others.
+            let others = port.runtime.registry.entries(of: port.id, at: home).map { directory, entry in
+                RegisteredName(directory: directory, name: entry.name, isService: entry.isService)
+            }
+            for held in names + others.filter({ !names.contains($0) }) { take(held) }
             let deadline = MonotonicInstant.now + .seconds(1)
             let messages = messages + lanes.flatMap { rest(of: $0, until: deadline) }
             receiver.intake.takeAgain(with: messages, haveCome: true)

@@ -25,14 +25,14 @@ extension PortNameServer {
     ///   directory.
     public func remove(_ port: MachPort, name: String) throws(PortError) {
         let (directory, exposure) = (try registryDirectory(), port.receiver.exposure)
-        if exposure.isHandedOver { throw .unavailable(reason: RegistryDirectory.isHandedOver) }
+        if port.isValid, exposure.isHidden { throw .unavailable(reason: RegistryDirectory.isHandedOver) }
         // A port that has come with the name may wait for the directory to let it have the name here, too.
         let wasAwaited = runtime.registry.giveUpAwaiting(name, in: directory, for: exposure.id)
         try directory.unregister(name, from: exposure.id)
         if port.isValid { directory.removeFormerEntries(name, of: exposure, ofDead: !wasAwaited) }
         let hadName = exposure.hasName(name, in: directory)
         exposure.gaveUpName(name, in: directory)
-        guard exposure.isHandedOver else { return }
+        guard port.isValid, exposure.isHidden else { return }
         // The next owner may have been told the name before. If the port stays, it keeps the name.
         if hadName || wasAwaited {
             let identity = port.identity

@@ -121,7 +121,7 @@ final class Exposure: RegisteredPort {
     func forgetHome() {
         let (directory, isHidden) = state.withLock { ($0.directory, $0.isHidden) }
         guard let directory else { return }
-        if isHidden { directory.endMoves(of: publicID) }
+        if isHidden { try? directory.endMoves(of: publicID) }
         if id != publicID { directory.forgetHome(of: publicID, at: id) }
     }
 
@@ -154,8 +154,8 @@ final class Exposure: RegisteredPort {
         return true
     }
 
-    /// Whether the next owner may have been told the names.
-    var isHandedOver: Bool { intake.isOpen && state.withLock { $0.isHidden } }
+    /// Whether the port is being handed over, and the next owner may have been told the names.
+    var isHidden: Bool { state.withLock { $0.isHidden } }
 
     func hasName(_ name: String, in directory: RegistryDirectory) -> Bool {
         state.withLock { $0.names.contains(RegisteredName(directory: directory, name: name)) }
@@ -181,18 +181,22 @@ final class Exposure: RegisteredPort {
     }
 
     /// Gives the names up when the next owner, or the lender, has them, or when the port has ended.
-    /// - Parameter names: The names that are left; nil for all.
-    func abandonNamesWhenTaken(_ names: [RegisteredName]? = nil) {
-        let kept = (names ?? registeredNames).filter { held in
-            let isKept = held.directory.isKept(held.name, of: id)
-            if !isKept { held.directory.abandon(held.name, of: id) }
+    func abandonNamesWhenTaken() { Self.abandon(registeredNames, of: id, whenTakenOn: registry.housekeeping) }
+
+    /// Does not keep the port, which has descriptors.
+    private static func abandon(_ names: [RegisteredName], of port: PortID, whenTakenOn housekeeping: Housekeeping) {
+        let kept = names.filter { held in
+            let isKept = held.directory.isKept(held.name, of: port)
+            if !isKept { held.directory.abandon(held.name, of: port) }
             return isKept
         }
         if kept.isEmpty { return }
-        registry.housekeeping.perform(after: .seconds(1)) { self.abandonNamesWhenTaken(kept) }
+        housekeeping.perform(after: .seconds(1)) { [weak housekeeping] in
+            if let housekeeping { abandon(kept, of: port, whenTakenOn: housekeeping) }
+        }
     }
 
-    /// Leaves the names to the port's lender, which removes their entries when it has written its own.
+    /// Leaves the names to the port's next home, or its lender, which removes their entries when it has written its own.
     func leaveNames() {
         for held in state.withLock({ $0.names.elements }) { held.directory.leave(held.name, of: id) }
     }

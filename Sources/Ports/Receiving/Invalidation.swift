@@ -18,8 +18,8 @@ extension Receiver {
         takers.end()
         // Before the wait for turns, because a handler that waits for room in this port would never end.
         channel.end(.invalid)
-        // A lender takes the names with the port.
-        if arrival?.lender == nil { exposure.abandonNames() } else { exposure.leaveNames() }
+        // A lender takes the names with the port, and a process that is taking the port takes them, too.
+        if arrival?.lender != nil || exposure.isHidden { exposure.leaveNames() } else { exposure.abandonNames() }
         // No thread has the id 0.
         if waitForTurns(ofOthersThan: keepsOwnTurn ? 0 : crl_thread_id(), deadline) { finish() }
     }
@@ -83,9 +83,11 @@ extension Receiver {
             // The lender finds there who has had the port last. The rights of this process follow the port to it.
             if arrival?.lender == nil {
                 exposure.forgetHome()
+                if exposure.isHidden { exposure.abandonNames() }
                 channel.invalidate()
             } else {
                 channel.returns(in: exposure.directoryPath)
+                exposure.abandonNamesWhenTaken()
             }
         }
         context.control.tellInvalidated(id.number)

@@ -91,7 +91,7 @@ extension RegistryDirectory {
         return try changing.withLock { _ throws(PortError) in
             guard own.withLock({ $0.names[file] }) == entry, try isNeeded(entry) else { return false }
             own.withLock { $0.names[file] = renewed }
-            try claim(renewed, file, inPlaceOfFormer: true)
+            try enter(renewed, file)
             return true
         }
     }
@@ -124,26 +124,16 @@ extension RegistryDirectory {
             if let held = own.withLock({ $0.names[file] }), held.publicID != port.publicID {
                 throw .nameInUse(name, by: held.port)
             }
-            try prepare(entry, file)
-            defer { discardPrepared(entry, file) }
-            if !folder.rename(ownFile("new/\(entry.right.id.file)"), to: Self.file(file, of: entry.right.id)) {
-                // Nobody has the name any more.
-                guard errno == ENOENT else { throw failure("rename", Self.file(file)) }
-                try claim(entry, file)
+            do throws(PortError) { try enter(entry, file) } catch {
+                try? giveUp(entry.right.id, file)
+                throw error
             }
             guard isCurrent(at: path) else {
                 try? giveUp(entry.right.id, file)
                 return false
             }
             own.withLock { $0.names[file] = entry }
-            do throws(PortError) {
-                guard let other = try otherEntry(of: port.publicID, file), isAlive(other, file) else { return true }
-                throw .nameInUse(name, by: other.port)
-            } catch {
-                own.withLock { $0.names[file] = nil }
-                try? giveUp(entry.right.id, file)
-                throw error
-            }
+            return true
         }
         guard let isHere else { return true }
         guard isHere else { return false }
@@ -155,14 +145,6 @@ extension RegistryDirectory {
         if !isWanted() { port.gaveUpName(name, in: self) }
         watchOwnEntries()
         return true
-    }
-
-    /// The entry of another port among those of a name.
-    private func otherEntry(of port: PortID, _ file: String) throws(PortError) -> NameEntry? {
-        for inner in folder.files(in: Self.file(file)) ?? [] {
-            if let entry = try readEntry("\(Self.file(file))/\(inner)"), entry.publicID != port { return entry }
-        }
-        return nil
     }
 
     /// Removes the entries that a port of this runtime has left at its former homes.
@@ -181,12 +163,12 @@ extension RegistryDirectory {
     }
 
     /// The entries of the names that a port has here at a home, also when the process there has died.
-    func entries(at home: PortID) -> [NameEntry] {
+    func entries(of port: PortID, at home: PortID) -> [NameEntry] {
         let start = "\(home.number)."
         let marks = (folder.files(in: "\(home.incarnation)") ?? []).filter { $0.hasPrefix(start) }
         return marks.compactMap { mark in
             try? readEntry(Self.file(String(mark.dropFirst(start.utf8.count)), of: home))
-        }
+        }.filter { $0.publicID == port }
     }
 
     func unregister(_ name: String, from port: PortID) throws(PortError) {
@@ -233,42 +215,23 @@ extension RegistryDirectory {
         if !isAlive(entry, file) { _ = remove(entry.right.id, file) }
     }
 
-    /// Whether the port of an entry is valid, here or elsewhere. An invalid port may have failed to give its name up.
-    private func isAlive(_ entry: NameEntry, _ file: String) -> Bool {
-        let id = entry.right.id
-        guard id.incarnation != registry.incarnation else {
-            // This process may have left the entry of a lent port to the lender.
-            return own.withLock { $0.names[file]?.right.id == id } || isKept(entry, Self.file(file))
-        }
-        guard isAlive(id.incarnation) else { return isKept(entry, Self.file(file)) }
-        // A port's socket is closed with the port. It is hidden while the port is being handed over: that is looked at first,
-        // because it may end meanwhile. The socket of a port in another directory may be out of reach.
-        return entry.right.path != path || hasListener("\(id.incarnation)/\(Self.hiddenSocket(of: id))", kind: .stream)
-            || hasListener("\(id.incarnation)/\(id.number)", kind: .stream) || livesElsewhere(entry.publicID, than: id)
-    }
-
     /// Gives the name to the entry's port, in place of a dead port that has it.
-    /// - Parameter inPlaceOfFormer: Whether the port has a former entry, which stays until the new one is prepared.
-    private func claim(_ entry: NameEntry, _ file: String, inPlaceOfFormer: Bool = false) throws(PortError) {
-        var isPrepared = inPlaceOfFormer
+    private func claim(_ entry: NameEntry, _ file: String) throws(PortError) {
+        var isPrepared = false
         defer { if isPrepared { discardPrepared(entry, file) } }
-        if inPlaceOfFormer {
-            try prepare(entry, file)
-            guard remove(entry.right.id, file) else { throw failure("unlink", Self.file(file, of: entry.right.id)) }
-        }
         // Another process may claim the name after the dead entry was removed and before the rename. Then the rename
         // fails, and the next attempt reads that process's entry. A race between processes ends after few attempts. If
         // all fail, the file in the name's folder is no entry.
-        for attempt in 0..<100 {
-            // Between the removal of the former entry and the first rename, no descriptor is needed. So a lack of
-            // descriptors cannot lose the name.
-            if !inPlaceOfFormer || attempt > 0, let present = try read(file) {
-                if present.right.id == entry.right.id { return isPrepared = false }
-                // The port may have left the entry at a former home. If the port has an entry here, it may be its next home's.
-                let isFormer =
-                    present.publicID == entry.publicID
-                    && (!inPlaceOfFormer || (try? home(of: entry.publicID)) == entry.right.id)
-                if !isFormer, isAlive(present, file) { throw .nameInUse(present.name, by: present.port) }
+        for _ in 0..<100 {
+            if let present = try read(file) {
+                if present.right.id == entry.right.id { return }
+                if present.publicID == entry.publicID {
+                    // The port may have left the entry at a former home. Or it has moved on, and has the name elsewhere.
+                    let home = try homes(of: entry).home(of: entry.publicID) ?? entry.publicID
+                    if home != entry.right.id { throw .unavailable(reason: Self.isHandedOver) }
+                } else if isAlive(present, file) {
+                    throw .nameInUse(present.name, by: present.port)
+                }
                 guard remove(present.right.id, file) else { throw failure("unlink", Self.file(file)) }
             }
             if !isPrepared {
@@ -283,6 +246,21 @@ extension RegistryDirectory {
             }
         }
         throw .untrustedDirectory(path(Self.file(file)), reason: "it has a file that is not an entry; remove it")
+    }
+
+    /// Writes the entry over the port's own one, or beside those of its former homes, so that nobody finds the name free
+    /// meanwhile. Claims the name when it has no entry.
+    private func enter(_ entry: NameEntry, _ file: String) throws(PortError) {
+        try prepare(entry, file)
+        defer { discardPrepared(entry, file) }
+        guard folder.rename(ownFile("new/\(entry.right.id.file)"), to: Self.file(file, of: entry.right.id)) else {
+            guard errno == ENOENT else { throw failure("rename", Self.file(file)) }
+            return try claim(entry, file)
+        }
+        // Somebody may have removed the port's entry before, and then another port has claimed the name.
+        guard let other = try liveEntry(ofOtherThan: entry.publicID, file) else { return }
+        try? giveUp(entry.right.id, file)
+        throw .nameInUse(other.name, by: other.port)
     }
 
     /// Makes the name's folder, which the claim moves to its place.

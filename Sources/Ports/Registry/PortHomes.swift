@@ -30,10 +30,10 @@ extension RegistryDirectory {
     /// - Throws: ``PortError`` when the file cannot be read now.
     func nextHome(of port: PortID, after address: PortID, ownerDied: Bool) throws(PortError) -> NextHome? {
         // Read first, because a port that comes back has a home before its loan ends.
-        let lender = lender(of: port)
+        let lender = try lender(of: port)
         if let home = try home(of: port), home != address { return .moved(to: home) }
         if ownerDied || lender != nil {
-            endMoves(of: port)
+            try endMoves(of: port)
             // The next owner may have been the first.
             if let home = try home(of: port), home != address { return .moved(to: home) }
         }
@@ -41,8 +41,11 @@ extension RegistryDirectory {
     }
 
     /// The files in a folder that name a port and another one, and the other one.
-    private func files(in folder: String, of port: PortID) -> [(file: String, other: PortID?)] {
-        let names = self.folder.files(in: folder) ?? []
+    private func files(in folder: String, of port: PortID) throws(PortError) -> [(file: String, other: PortID?)] {
+        guard let names = self.folder.files(in: folder) else {
+            if errno == ENOENT { return [] }
+            throw failure("open", folder)
+        }
         return names.filter { $0.hasPrefix("\(port.file)~") }.map { name in
             ("\(folder)/\(name)", PortID(file: name.dropFirst(port.file.utf8.count + 1)))
         }
@@ -92,8 +95,8 @@ extension RegistryDirectory {
     }
 
     /// Lets nobody take the port any more.
-    func endMoves(of port: PortID) {
-        for (file, _) in files(in: Self.moves, of: port) { _ = folder.remove(file) }
+    func endMoves(of port: PortID) throws(PortError) {
+        for (file, _) in try files(in: Self.moves, of: port) { _ = folder.remove(file) }
     }
 
     /// The port has ended at its home.
@@ -101,20 +104,17 @@ extension RegistryDirectory {
         if (try? self.home(of: port)) == home { _ = folder.remove(Self.homeFile(port)) }
     }
 
-    /// Whether the port lives on, without a socket, because it moves, or has moved from `address`.
-    func livesElsewhere(_ port: PortID, than address: PortID) -> Bool {
-        !files(in: Self.moves, of: port).isEmpty || goesOn(port, without: address)
-    }
-
-    /// Whether the port is at its next home, or goes back to its lender, when its process at `address` has ended.
-    func goesOn(_ port: PortID, without address: PortID) -> Bool {
-        if lender(of: port) != nil { return true }
-        do throws(PortError) {
-            guard let home = try home(of: port) else { return false }
-            return home != address && isAlive(home.incarnation)
-        } catch {
-            return error.isShortage
-        }
+    /// Whether the port lives, or is about to live, elsewhere than at `address`: it moves, or has moved, or goes back to its
+    /// lender. When its owner has died, a move that nobody has decided is over then.
+    func livesElsewhere(_ port: PortID, than address: PortID) throws(PortError) -> Bool {
+        // Read in this order, because a port has its next home before its move, or its loan, is over.
+        let moves = try !files(in: Self.moves, of: port).isEmpty
+        if try lender(of: port) != nil { return true }
+        var home = try home(of: port) ?? port
+        if isAlive(home.incarnation) { return moves || home != address }
+        try endMoves(of: port)
+        home = try self.home(of: port) ?? port
+        return home != address && isAlive(home.incarnation)
     }
 
     // MARK: Loans
@@ -136,8 +136,8 @@ extension RegistryDirectory {
     }
 
     /// The place of a lent port at its lender; nil when the port is not lent, or its lender has ended.
-    func lender(of port: PortID) -> PortID? {
-        files(in: Self.loans, of: port).compactMap(\.other).first { isAlive($0.incarnation) }
+    func lender(of port: PortID) throws(PortError) -> PortID? {
+        try files(in: Self.loans, of: port).compactMap(\.other).first { isAlive($0.incarnation) }
     }
 
     // MARK: Sweeping
@@ -151,11 +151,12 @@ extension RegistryDirectory {
         }
         forEachPair(in: Self.loans) { _, home, file in if !isAlive(home.incarnation) { _ = folder.remove(file) } }
         for file in folder.files(in: Self.homes) ?? [] {
-            guard let port = PortID(file: file), let home = try? home(of: port) else { continue }
-            // A lender finds there who has had the port last.
-            if !isAlive(home.incarnation), files(in: Self.moves, of: port).isEmpty, lender(of: port) == nil {
-                forgetHome(of: port, at: home)
-            }
+            guard let port = PortID(file: file), let home = try? home(of: port), !isAlive(home.incarnation),
+                (try? files(in: Self.moves, of: port))?.isEmpty == true,
+                // A lender finds there who has had the port last.
+                (try? files(in: Self.loans, of: port))?.isEmpty == true
+            else { continue }
+            forgetHome(of: port, at: home)
         }
     }
 

@@ -102,6 +102,19 @@ final class Registry: Sendable {
         return directory
     }
 
+    /// The directory at a path, only to look there; nil when there is none.
+    /// - Throws: ``PortError``, also when the directory cannot be trusted.
+    func existingDirectory(_ path: String) throws(PortError) -> RegistryDirectory? {
+        let known = directories.withLock { $0.byPath[path] ?? $0.all.first { $0.path == path } }
+        if let known, known.isCurrent(at: path) { return known }
+        guard Folder(path) != nil else {
+            let error = PortError.directory(path, call: "open", errno: errno)
+            if error.isShortage { throw error }
+            return nil
+        }
+        return try RegistryDirectory(path, self)
+    }
+
     /// Does something in the directory that a path leads to, and again when another has taken its place meanwhile.
     /// - Parameter body: Returns false when the directory is at its path no more.
     /// - Throws: ``PortError``, also when others replace the directory again and again.
@@ -184,6 +197,11 @@ final class Registry: Sendable {
     func place(of owner: Incarnation) -> (@Sendable () -> Bool)? {
         guard let directory = all.first(where: { $0.folder.isSocket("\(owner)/c") }) else { return nil }
         return { [weak directory] in directory.map { !$0.folder.isRemoved } ?? false }
+    }
+
+    /// The names that a port has at a home, in all directories that this runtime uses.
+    func entries(of port: PortID, at home: PortID) -> [(directory: RegistryDirectory, entry: NameEntry)] {
+        all.flatMap { directory in directory.entries(of: port, at: home).map { (directory, $0) } }
     }
 
     /// Tells the watches of names that a port has become invalid, because the port may have had a name.

@@ -229,10 +229,8 @@ final class RegistryDirectory: Sendable {
         // From now on, removed entries are not restored.
         let former = own.withLock { exchange(&$0, with: Own(isEnded: true)) }
         guard let listener = former.listener else { return }
-        // A lender takes the names with its port, and then removes the entries here.
-        for (file, entry) in former.names where !goesOn(entry.publicID, without: entry.right.id) {
-            try? giveUp(entry.right.id, file)
-        }
+        // The next home of a port, or its lender, takes the names with the port, and then removes the entries here.
+        for (file, entry) in former.names where !outlivesThisProcess(entry) { try? giveUp(entry.right.id, file) }
         listener.close()
         for socket in former.sockets { _ = folder.remove(ownFile(socket)) }
         _ = folder.removeFolder(ownFolder)

@@ -39,29 +39,6 @@ extension RegistryDirectory {
         return swept
     }
 
-    /// Whether a port that goes on elsewhere is about to take the name of the dead process's entry. Until then, the entry
-    /// keeps the name from others. A later sweep removes it.
-    func isKept(_ entry: NameEntry, _ path: String) -> Bool {
-        guard goesOn(entry.publicID, without: entry.right.id) else { return false }
-        // A former home may have an entry still, and is about to give it up.
-        let home = (try? home(of: entry.publicID)) ?? entry.publicID
-        return !(folder.files(in: path) ?? []).contains { inner in
-            guard let other = try? readEntry("\(path)/\(inner)") else { return false }
-            let id = other.right.id
-            return other.publicID == entry.publicID && id != entry.right.id && id == home && isAlive(id.incarnation)
-        }
-    }
-
-    /// Whether the entry that a port has left here keeps the name from others.
-    func isKept(_ name: String, of port: PortID) -> Bool {
-        guard let file = try? NameEntry.fileName(for: name) else { return false }
-        do throws(PortError) {
-            return try readEntry(Self.file(file, of: port)).map { isKept($0, Self.file(file)) } ?? false
-        } catch {
-            return error.isShortage
-        }
-    }
-
     /// - Returns: The name that was removed with the file.
     private func sweep(_ inner: String, of dead: Incarnation) -> String? {
         let file = "\(dead)/\(inner)"
