@@ -29,10 +29,11 @@ struct ClosedSockets: ~Copyable, Sendable {
             let closed = count.load(ordering: .acquiring)
             // Another thread may have waited for them meanwhile.
             guard closed > most else { return true }
-            guard (try? Self.passReaper(in: context)) == true else { return false }
-            // The wait itself closes two sockets.
+            let areEnded = (try? Self.passReaper(in: context)) == true
+            // The wait itself closes two sockets. When the reaper is too slow, the next sockets do not wait again: others
+            // may wait for this thread.
             count.subtract(closed + 2, ordering: .releasing)
-            return true
+            return areEnded
         }
     }
 

@@ -167,7 +167,7 @@ import Testing
         let sender = Sender()
         state.queue.add(sender)
         state.probe(1)
-        let woken = state.controlConnectionChanged()
+        let woken = state.controlConnectionChanged(isOther: false)
         #expect(woken === sender)
         let inFlight = state.credit.inFlight
         #expect(inFlight == 0)
@@ -175,6 +175,19 @@ import Testing
         let (isDrained, isAwaited) = (state.drained(1), state.zeroMQ.isProbed(sentCount: 1))
         #expect(!isDrained)
         #expect(!isAwaited)
+    }
+
+    @Test func `a second connection does not close the socket of a channel that waits for a move`() {
+        var state = connected()
+        state.queue.noteSent()
+        _ = state.waitForMove(probingUntil: .now + .seconds(60))
+        _ = state.controlConnectionChanged(isOther: true)
+        let lifecycle = state.queue.lifecycle
+        #expect(lifecycle == .moving)
+        // The only one: the owner tells the sender again that the port is about to move.
+        _ = state.controlConnectionChanged(isOther: false)
+        let after = state.queue.lifecycle
+        #expect(after == .unconnected)
     }
 
     @Test func `a question for a lane has one answer, and an answer to another question none`() {
@@ -187,7 +200,7 @@ import Testing
         _ = state.answer(7, with: nil)
         var isAsked = [state.lane.isAsked]
         // The connection with the answer ends.
-        _ = state.controlConnectionChanged()
+        _ = state.controlConnectionChanged(isOther: false)
         isAsked.append(state.lane.isAsked)
         let again = state.askForLane()
         #expect(again == (true, 2))

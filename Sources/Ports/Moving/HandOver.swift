@@ -55,7 +55,8 @@ struct HandOver: ~Copyable {
             try move(to: home, answers)
         } catch {
             log.debug("\(port.identity) has not moved: \(error)")
-            try? send(.init(failed: error))
+            // The deadline may be over.
+            MachPort.Message(failed: error).post(to: claimant)
         }
     }
 

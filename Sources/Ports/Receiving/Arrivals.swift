@@ -147,7 +147,8 @@ struct Arrivals: ~Copyable {
         queue.readmit(messages.count)
         for message in messages.reversed() { batch.prepend(message) }
         // Peers have their turn after these messages, some of which may be their earlier ones.
-        (isLocalTurn, leftInTurn) = (true, 2 * messages.count + Self.turn)
+        let left = isLocalTurn ? max(leftInTurn, 0) : 0
+        (isLocalTurn, leftInTurn) = (true, 2 * messages.count + Self.turn + left)
     }
 
     /// The messages that were put in front have come with a lent port.

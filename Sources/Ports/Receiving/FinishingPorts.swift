@@ -52,10 +52,22 @@ final class FinishingPorts: Sendable {
     /// several times.
     private func giveUp(_ sender: Incarnation, _ number: UInt64, after delay: Duration, looks: Int = 3) {
         control.housekeeping.perform(after: max(.zero, delay)) { [weak self] in
-            guard let self, state.withLock({ $0.isAwaited(sender, number) }), control.isDeaf(sender) else { return }
+            guard let self, state.withLock({ $0.isAwaited(sender, number) }) else { return }
+            guard control.isDeaf(sender) else { return tellAgain(sender, number) }
             if looks > 1 { return giveUp(sender, number, after: .milliseconds(10), looks: looks - 1) }
             end { $0.giveUp(sender, number) }
         }
+    }
+
+    /// A sender that reads may be slow, and may have ended its probes. A sender that was stopped before it answered leaves
+    /// this packet unread.
+    private func tellAgain(_ sender: Incarnation, _ number: UInt64) {
+        guard let connection = control.existing(sender) else { return }
+        state.withLock { state in
+            // Under the lock, as in ``tell(_:_:)``.
+            if let moves = state.moves(number) { connection.send(moves ? .moving(number) : .finishing(number)) }
+        }
+        giveUp(sender, number, after: FinishState.patience)
     }
 
     /// The port has taken all messages of the sender.
@@ -141,6 +153,9 @@ struct FinishState {
         unanswered[sender] = since
         return (since + Self.patience, port.requests == nil)
     }
+
+    /// Whether the port moves, and does not finish; nil when it does neither.
+    func moves(_ number: UInt64) -> Bool? { ports[number].map { $0.requests == nil } }
 
     mutating func finished(_ sender: Incarnation, _ number: UInt64) -> [Effect] {
         noteAlive(sender)

@@ -117,8 +117,8 @@ extension PortRuntime: RuntimeEvents {
     func processCrashes(_ address: ControlAddress) {
         control.noteCrash(of: address.incarnation)
         for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
-            let lender = (try? registry.directory(channel.path))?.lender(of: channel.publicID)
-            if lender == nil { channel.ownerDied() }
+            let lender = try? registry.directory(channel.path).lender(of: channel.publicID)
+            if (lender ?? nil) == nil { channel.ownerDied() }
         }
     }
 
@@ -182,13 +182,13 @@ extension PortRuntime: RuntimeEvents {
 
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>) {
         for channel in channels.channels(to: peer.incarnation) { channel.note(owner: peer.owner) }
-        controlConnectionChanged(peer.incarnation)
+        controlConnectionChanged(peer.incarnation, isOther: control.hasOther(than: peer))
         replies.pending.askAgain(peer.incarnation)
         for number in ports { self.ports.port(number)?.intake.returnUndeliveredCredit() }
     }
 
-    private func controlConnectionChanged(_ peer: Incarnation) {
-        for channel in channels.channels(to: peer) { channel.controlConnectionChanged() }
+    private func controlConnectionChanged(_ peer: Incarnation, isOther: Bool = false) {
+        for channel in channels.channels(to: peer) { channel.controlConnectionChanged(isOther: isOther) }
     }
 
     func connectionEnded(_ peer: ControlConnection, isLast: Bool) {

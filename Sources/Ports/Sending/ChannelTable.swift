@@ -150,8 +150,7 @@ final class ChannelTable: Sendable {
     /// already.
     func remove(_ port: PortID, of publicID: PortID, sent: Int) {
         if sent > 0 { formerlySent.add(sent, ordering: .releasing) }
-        takeFollowers(of: port)
-        _ = state.withLockUnlessForked { state in
+        let other = state.withLockUnlessForked { state in
             let other = state[port]
             if other == nil {
                 state[port] = nil
@@ -159,6 +158,7 @@ final class ChannelTable: Sendable {
             }
             return other
         }
+        if other ?? nil == nil { takeFollowers(of: port) }
     }
 
     var count: Int { state.withLock { $0.entries.values.reduce(0) { $0 + $1.count } } }

@@ -342,6 +342,8 @@ final class SendChannel: Sendable {
     private func connectBell(_ state: inout ChannelState) throws(PortError) {
         guard let localQueue, state.bell == nil else { return }
         state.bell = try channels.sockets.makeBell(of: id)
+        // The list of a port that moves opens when the port stays.
+        guard state.queue.lifecycle == .unconnected else { return }
         state.queue.connect()
         localQueue.open()
     }
@@ -393,9 +395,9 @@ final class SendChannel: Sendable {
         state.withLock { $0.credit.giveBack(bytes) ? $0.queue.waiters.first : nil }?.wake()
     }
 
-    func controlConnectionChanged() {
+    func controlConnectionChanged(isOther: Bool = false) {
         let waiter = state.withLock { state in
-            let waiter = state.controlConnectionChanged()
+            let waiter = state.controlConnectionChanged(isOther: isOther)
             // The owner may have forgotten it with the former connection.
             if state.zeroMQ.isOpen { tellZeroMQ(isOpen: true) }
             return waiter

@@ -24,7 +24,8 @@ final class Homes: Sendable {
         let inbox = try MachPort(nameServer: receiver.nameServer)
         let name = "inbox \(inbox.id.number) of \(inbox.id.incarnation)"
         try receiver.nameServer.register(inbox, name: name)
-        try sender.nameServer.port(forName: name).send(MachPort.Message(id: 7, [component]), before: .patience)
+        try sender.nameServer.port(forName: name, before: .patience).send(
+            MachPort.Message(id: 7, [component]), before: .patience)
         return try inbox.receive(before: .patience)
     }
 
