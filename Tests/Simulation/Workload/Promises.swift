@@ -250,6 +250,8 @@ final class Promises {
     func took(_ name: String, _ port: PortID, begin: UInt64) {
         noted.names += 1
         machine.story.tell(machine) { "has the name \(name) for port \(port.number)" }
+        // The exit of a process gives up the names that it is just getting, too.
+        if machine.current.process.isExiting { return }
         if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
             machine.fail("\(name) has two live owners: \(facts.owner) and \(machine.current.process)")
         }

@@ -84,8 +84,10 @@ extension Program {
             return true
         } catch {
             machine.story.note(machine) { "error: \(error)" }
-            // “When it throws, the port has not moved, and the old version goes on”, until it exits.
-            if !server.isValid, goesOn, !process.isExiting { machine.fail("a server was not handed over, and is gone: \(error)") }
+            // “When it throws, the port has not moved, and the old version goes on.” An exit ends it.
+            if !server.isValid, goesOn, !process.isExiting {
+                machine.fail("a server was not handed over, and is gone: \(error)")
+            }
             return false
         }
     }
