@@ -1,4 +1,5 @@
 import Glibc
+import RunLoops
 
 // The ways on which the descriptors of other processes' messages come to a port, from the question of a peer to the end.
 
@@ -32,15 +33,21 @@ extension Receiver {
     }
 
     /// Closes the sockets of peers that are gone, when their messages were taken. Called when a connection has ended.
-    func closeDescriptorSocketsSoon() {
+    /// - Parameter former: The peers that were gone a second ago, when no message was waiting.
+    func closeDescriptorSocketsSoon(emptySince former: Set<Incarnation> = []) {
         let gone = intake.descriptorPeers.filter { !context.control.isConnected(to: $0) }
         guard !gone.isEmpty, !intake.closesDescriptorSockets.exchange(true, ordering: .relaxed) else { return }
-        // A live peer connects again, and what a dead one has sent by ZeroMQ may still be on its way.
+        // A live peer connects again, and messages of a dead one may still be on their way by ZeroMQ. After a late look,
+        // libzmq's thread may not have run either.
+        let latest = MonotonicInstant.now + .milliseconds(1500)
         context.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self else { return }
             intake.closesDescriptorSockets.store(false, ordering: .relaxed)
-            intake.closeDescriptorSockets(of: gone.filter { !self.context.control.isConnected(to: $0) })
-            closeDescriptorSocketsSoon()
+            let stillGone = gone.filter { !self.context.control.isConnected(to: $0) }
+            let isEmpty = !latest.hasPassed && intake.look().isEmpty
+            let closable = isEmpty ? stillGone.intersection(former) : stillGone
+            intake.changeDescriptors { $0.close(of: closable, isEmpty: isEmpty) }
+            closeDescriptorSocketsSoon(emptySince: isEmpty ? stillGone : [])
         }
     }
 }

@@ -590,12 +590,6 @@ final class Intake: Sendable {
     /// The numbers of messages with descriptors that wait, by their senders.
     var waitingDescriptors: [Incarnation: Int] { state.withLock { $0.arrivals.descriptors.waitingCounts } }
 
-    /// Closes the sockets of peers that are gone, as far as no message waits that may name them.
-    func closeDescriptorSockets(of gone: Set<Incarnation>) {
-        let isEmpty = look().isEmpty
-        changeDescriptors { $0.close(of: gone, isEmpty: isEmpty) }
-    }
-
     // MARK: The end
 
     /// Refuses new turns.
