@@ -85,8 +85,9 @@ struct RequestPlaceTests {
 
     /// A port that a lender lends twice, a request at it, and its asker, in one state of all that there are.
     private struct World: Hashable {
-        enum News: Hashable { case movedOn(Int), left(Int), isHere(Int), unanswered, replied }
-        enum Fate: Hashable, CaseIterable { case replied, repliesLate, dropped, died }
+        enum News: Hashable { case movedOn(Int), left(Int), returned(Int), isHere(Int), unanswered, replied }
+        /// A request is lost with the socket of a borrower that ends the port.
+        enum Fate: Hashable, CaseIterable { case replied, repliesLate, dropped, died, lost }
 
         /// The lender, a borrower, the lender again, and another borrower, by the processes.
         static let processes = [0, 1, 0, 2]
@@ -157,7 +158,7 @@ struct RequestPlaceTests {
             following.append(next)
         }
         let owner = World.processes[world.home]
-        let mustTake = world.home == world.taker && !world.isTaken
+        let mustTake = world.home == world.taker && !world.isTaken && world.fate != .lost
         if mustTake {
             may { next in
                 next.isTaken = true
@@ -166,6 +167,7 @@ struct RequestPlaceTests {
                 case .repliesLate: next.isInHand = true
                 case .dropped: next.news[owner].append(.unanswered)
                 case .died: next.isDead[owner] = true
+                case .lost: break
                 }
             }
         }
@@ -182,8 +184,9 @@ struct RequestPlaceTests {
                 if owner == 1, !world.borrowerLives {
                     next.isDead[1] = true
                 } else if !world.isDead[owner] {
-                    next.news[owner].append(.left(world.home))
-                    if !world.isTaken { next.news[owner].append(.movedOn(world.home)) }
+                    next.news[owner].append(owner == 1 ? .returned(world.home) : .left(world.home))
+                    let isLost = world.fate == .lost && world.home >= world.taker
+                    if !world.isTaken, !isLost { next.news[owner].append(.movedOn(world.home)) }
                 }
             }
         }
@@ -204,7 +207,7 @@ struct RequestPlaceTests {
                 may { next in
                     next.questions[process].removeFirst()
                     if world.isDead[process] { return }
-                    let hasCome = !world.isTaken || world.taker >= asked
+                    let hasCome = (!world.isTaken && world.fate != .lost) || world.taker >= asked
                     next.news[process].append(
                         world.home > asked ? .left(asked) : hasCome ? .isHere(asked) : .unanswered)
                 }
@@ -240,6 +243,7 @@ struct RequestPlaceTests {
                 return .nothing
             }
         case .left(let home): learnEnd(of: home, didEnd: false, &world)
+        case .returned(let home): learnEnd(of: home, didEnd: true, &world)
         }
     }
 
@@ -256,8 +260,9 @@ struct RequestPlaceTests {
     func `in all orders a request ends`(_ taker: Int, _ borrowerLives: Bool) {
         for fate in World.Fate.allCases {
             // A lender that dies keeps nothing.
-            if fate == .died, taker != 1 { continue }
-            if fate == .died, borrowerLives { continue }
+            if fate == .died, taker != 1 || borrowerLives { continue }
+            // What a dead borrower has not taken is lost with it, too, and a port that is handed over loses nothing.
+            if fate == .lost, taker != 1 { continue }
             var seen: Set<World> = []
             var open = [World(taker: taker, fate: fate, borrowerLives: borrowerLives)]
             var (ends, falseEnds) = (0, 0)

@@ -95,7 +95,8 @@ extension SendChannel {
             // Askers ask the owner also after the move.
             channels.control.events?.portLeft(id)
         } else {
-            followOrEnd(ownerDied: false)
+            // Without a word before, a borrower has ended the port. Requests on their way by ZeroMQ are lost with its socket.
+            followOrEnd(ownerDied: false, isEnd: !isOnTheMove)
         }
     }
 
@@ -104,14 +105,15 @@ extension SendChannel {
         if hasMoved.load(ordering: .acquiring) {
             channels.control.events?.channelBecameInvalid(id)
         } else {
-            followOrEnd(ownerDied: true)
+            followOrEnd(ownerDied: true, isEnd: true)
         }
     }
 
     /// The port of this runtime goes back to its lender. The rights of this process follow it.
-    func returns(in directory: String) { followOrEnd(ownerDied: false, in: directory) }
+    func returns(in directory: String) { followOrEnd(ownerDied: false, isEnd: false, in: directory) }
 
-    private func followOrEnd(ownerDied: Bool, in directory: String? = nil) {
+    /// - Parameter isEnd: Whether the port has ended at its home, and has not been handed over.
+    private func followOrEnd(ownerDied: Bool, isEnd: Bool, in directory: String? = nil) {
         let path = directory ?? path
         do throws(PortError) {
             switch try channels.control.events?.nextHome(of: publicID, after: id, in: path, ownerDied: ownerDied) {
@@ -121,13 +123,13 @@ extension SendChannel {
             case .moved(let home)?, .lender(let home)?: channels.move(self, to: home, in: path)
             case nil: return invalidate()
             }
-            if ownerDied { channels.control.events?.channelBecameInvalid(id) }
+            if isEnd { channels.control.events?.channelBecameInvalid(id) }
             if isLocal, hasMoved.load(ordering: .acquiring) { channels.control.events?.ownPortHasMoved(id.number) }
         } catch {
             // No descriptor is left. The port may live.
             channels.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
                 guard let self, isValid || directory != nil, !hasMoved.load(ordering: .acquiring) else { return }
-                followOrEnd(ownerDied: ownerDied, in: directory)
+                followOrEnd(ownerDied: ownerDied, isEnd: isEnd, in: directory)
             }
         }
     }

@@ -343,7 +343,7 @@ final class SendChannel: Sendable {
         guard let localQueue, state.bell == nil else { return }
         state.bell = try channels.sockets.makeBell(of: id)
         // The list of a port that moves opens when the port stays.
-        guard state.queue.lifecycle == .unconnected else { return }
+        guard state.queue.lifecycle != .moving else { return }
         state.queue.connect()
         localQueue.open()
     }
