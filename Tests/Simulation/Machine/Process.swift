@@ -45,6 +45,8 @@ final class Process: CustomStringConvertible {
     var isDead: Bool { state != .running }
     /// Whether it has begun its orderly end, at which its ports end, too.
     var isExiting = false
+    /// Whether its program has released the runtime. “To peers, the end of a runtime is the death of a process.”
+    var hasReleasedRuntime = false
 
     // MARK: Descriptors
 

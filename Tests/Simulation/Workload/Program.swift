@@ -99,6 +99,7 @@ final class Program: @unchecked Sendable {
         rights = [:]
         received = []
         offers = []
+        process.hasReleasedRuntime = true
         runtime = nil
         // The condition is looked at by other threads, too.
         let own = machine.current

@@ -118,7 +118,7 @@ final class RequestPromises {
         case .unanswered: if let end = facts.waitsUntil, machine.now >= end { return }
         default: break
         }
-        if let replier = facts.replier, facts.isKept || !replier.isDead {
+        if let replier = facts.replier, facts.isKept || !(replier.isDead || replier.hasReleasedRuntime) {
             machine.fail("the reply to request \(request) was sent, and its asker got: \(error)")
         }
     }

@@ -176,9 +176,12 @@ final class Scenario: @unchecked Sendable {
 
     private func close() {
         isClosing = true
-        let processes = programs.map(\.process) + workers + [hostile?.process].compactMap(\.self)
-        if !waitUntil(180_000, { processes.allSatisfy { $0.state == .gone } }) {
-            let names = processes.filter { $0.state != .gone }.map { "\($0)" }.joined(separator: ", ")
+        // A program may start another worker before it ends.
+        func left() -> [Process] {
+            (programs.map(\.process) + workers + [hostile?.process].compactMap(\.self)).filter { $0.state != .gone }
+        }
+        if !waitUntil(180_000, { left().isEmpty }) {
+            let names = left().map { "\($0)" }.joined(separator: ", ")
             machine.fail("\(names) did not end")
         }
         sweep()
