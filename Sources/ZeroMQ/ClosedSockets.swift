@@ -29,10 +29,11 @@ struct ClosedSockets: ~Copyable, Sendable {
             let closed = count.load(ordering: .acquiring)
             // Another thread may have waited for them meanwhile.
             guard closed > most else { return true }
-            let areEnded = (try? Self.passReaper(in: context)) == true
+            let areEnded: Bool
+            do throws(ZeroMQError) { areEnded = try Self.passReaper(in: context) } catch { return false }
             // The wait itself closes two sockets. When the reaper is too slow, the next sockets do not wait again: others
             // may wait for this thread.
-            count.subtract(closed + 2, ordering: .releasing)
+            if areEnded || most > 0 { count.subtract(closed + 2, ordering: .releasing) }
             return areEnded
         }
     }

@@ -167,7 +167,7 @@ import Testing
         let sender = Sender()
         state.queue.add(sender)
         state.probe(1)
-        let woken = state.controlConnectionChanged(isOther: false)
+        let woken = state.controlConnectionChanged()
         #expect(woken === sender)
         let inFlight = state.credit.inFlight
         #expect(inFlight == 0)
@@ -177,15 +177,15 @@ import Testing
         #expect(!isAwaited)
     }
 
-    @Test func `a second connection does not close the socket of a channel that waits for a move`() {
+    @Test func `a channel that waits for a move goes on waiting when its control connection is lost`() {
         var state = connected()
         state.queue.noteSent()
         _ = state.waitForMove(probingUntil: .now + .seconds(60))
-        _ = state.controlConnectionChanged(isOther: true)
-        let lifecycle = state.queue.lifecycle
-        #expect(lifecycle == .moving)
-        // The only one: the owner tells the sender again that the port is about to move.
-        _ = state.controlConnectionChanged(isOther: false)
+        _ = state.controlConnectionChanged()
+        let lost = state.queue.lifecycle
+        #expect(lost == .moving)
+        // The owner says on the next connection that the port stays.
+        _ = state.stay(keepsZeroMQ: true)
         let after = state.queue.lifecycle
         #expect(after == .unconnected)
     }
@@ -200,7 +200,7 @@ import Testing
         _ = state.answer(7, with: nil)
         var isAsked = [state.lane.isAsked]
         // The connection with the answer ends.
-        _ = state.controlConnectionChanged(isOther: false)
+        _ = state.controlConnectionChanged()
         isAsked.append(state.lane.isAsked)
         let again = state.askForLane()
         #expect(again == (true, 2))

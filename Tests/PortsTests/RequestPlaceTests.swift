@@ -14,7 +14,7 @@ struct RequestPlaceTests {
 
     @Test func `a request that has gone on is asked for at the next home, whenever that is known`() {
         var place = sent()
-        #expect(place.portLeft(homes[0]) == .nothing)
+        #expect(place.portLeft(homes[0]) == .askThere)
         #expect(place.movedOn(from: homes[0]) == .follow)
         // The move is not known yet.
         let asksThere = place.follow(to: homes[0])
@@ -46,7 +46,7 @@ struct RequestPlaceTests {
 
     @Test func `a request that a living owner has stays with it`() {
         var place = sent()
-        #expect(place.portLeft(homes[0]) == .nothing)
+        #expect(place.portLeft(homes[0]) == .askThere)
         #expect(place.repliesTaken(from: homes[0], didEnd: false) == .nothing)
         #expect(place.stage == .there)
     }
@@ -81,11 +81,21 @@ struct RequestPlaceTests {
         #expect(other.stage == .gone)
     }
 
+    @Test func `a home that has lost the port while a request was being sent there is asked for it`() {
+        var place = RequestPlace(homes[0])
+        #expect(place.portLeft(homes[0]) == .nothing)
+        #expect(place.noteSent() == .askThere)
+        // It is not there: it was lost on its way.
+        #expect(place.movedOn(from: homes[0]) == .follow)
+        let asks = place.follow(to: homes[1])
+        #expect(asks)
+    }
+
     // MARK: All orders
 
     /// A port that a lender lends twice, a request at it, and its asker, in one state of all that there are.
     private struct World: Hashable {
-        enum News: Hashable { case movedOn(Int), left(Int), returned(Int), isHere(Int), unanswered, replied }
+        enum News: Hashable { case movedOn(Int), left(Int), isHere(Int), unanswered, replied }
         /// A request is lost with the socket of a borrower that ends the port.
         enum Fate: Hashable, CaseIterable { case replied, repliesLate, dropped, died, lost }
 
@@ -135,6 +145,7 @@ struct RequestPlaceTests {
         (world.stage, world.place) = (place.stage, homes.firstIndex(of: place.home) ?? 0)
         switch step {
         case .nothing: break
+        case .askThere: world.questions[World.processes[world.place]].append(world.place)
         case .end: world.outcome = .ended
         case .takeReplies: world.takes.append(take)
         case .follow:
@@ -184,7 +195,7 @@ struct RequestPlaceTests {
                 if owner == 1, !world.borrowerLives {
                     next.isDead[1] = true
                 } else if !world.isDead[owner] {
-                    next.news[owner].append(owner == 1 ? .returned(world.home) : .left(world.home))
+                    next.news[owner].append(.left(world.home))
                     let isLost = world.fate == .lost && world.home >= world.taker
                     if !world.isTaken, !isLost { next.news[owner].append(.movedOn(world.home)) }
                 }
@@ -208,8 +219,13 @@ struct RequestPlaceTests {
                     next.questions[process].removeFirst()
                     if world.isDead[process] { return }
                     let hasCome = (!world.isTaken && world.fate != .lost) || world.taker >= asked
-                    next.news[process].append(
-                        world.home > asked ? .left(asked) : hasCome ? .isHere(asked) : .unanswered)
+                    if world.home == asked {
+                        next.news[process].append(hasCome ? .isHere(asked) : .unanswered)
+                    } else if world.isInHand, world.taker == asked {
+                        next.news[process].append(.isHere(asked))
+                    } else {
+                        next.news[process] += [.movedOn(asked), .left(asked)]
+                    }
                 }
             }
         }
@@ -243,7 +259,6 @@ struct RequestPlaceTests {
                 return .nothing
             }
         case .left(let home): learnEnd(of: home, didEnd: false, &world)
-        case .returned(let home): learnEnd(of: home, didEnd: true, &world)
         }
     }
 
@@ -275,7 +290,7 @@ struct RequestPlaceTests {
                         return
                     }
                     // A late reply may come when its asker has missed that the taker had the port.
-                    if outcome == .ended, fate == .replied { falseEnds += 1 }
+                    if outcome == .ended, fate == .replied || fate == .repliesLate && taker == 0 { falseEnds += 1 }
                 }
                 for world in next where seen.insert(world).inserted { open.append(world) }
             }

@@ -312,11 +312,6 @@ final class ControlConnectionTable: Sendable {
     /// Whether the process reads nothing: it is stopped, or hangs.
     func isDeaf(_ peer: Incarnation) -> Bool { connections(to: peer).contains(where: \.socket.hasUnread) }
 
-    /// Whether there is another connection with the connection's process.
-    func hasOther(than connection: ControlConnection) -> Bool {
-        connections(to: connection.incarnation).contains { $0 !== connection }
-    }
-
     /// Cuts the connections of a process that has not answered in time, if the process is dead. A child of it, between
     /// fork and exec, may hold them open.
     func noteSilence(of peer: Incarnation) {

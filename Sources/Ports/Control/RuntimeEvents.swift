@@ -41,7 +41,8 @@ protocol RuntimeEvents: AnyObject, Sendable {
     ) throws(PortError) -> NextHome?
     /// A port that this runtime has lent comes back, as the port with this number.
     /// - Returns: False when the runtime does not wait for it any more.
-    func comesBack(_ number: UInt64) -> Bool
+    /// - Throws: ``PortError`` when the directory cannot be read now.
+    func comesBack(_ number: UInt64) throws(PortError) -> Bool
     /// A port has left this home. Its owner lives, unless its end was reported, too.
     func portLeft(_ home: PortID)
 }

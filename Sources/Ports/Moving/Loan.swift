@@ -196,9 +196,13 @@ extension MachPort {
                 return state.isBack
             }
             if !messages.isEmpty { forgetTaken() }
-            if isBack {
-                // When the hand-over has moved the channel, too.
-                port.runtime.housekeeping.perform(after: .milliseconds(10)) { [weak self] in _ = self?.comesBack() }
+            if isBack { comesBackLater() }
+        }
+
+        /// Comes back when the hand-over has moved the channel, too.
+        private func comesBackLater() {
+            port.runtime.housekeeping.perform(after: .milliseconds(10)) { [weak self] in
+                do throws(PortError) { _ = try self?.comesBack() } catch { self?.comesBackLater() }
             }
         }
 
@@ -254,18 +258,15 @@ extension MachPort {
 
         fileprivate var directory: RegistryDirectory? { state.withLock { $0.directory } }
 
-        fileprivate func comesBack() -> Bool {
+        /// - Throws: ``PortError`` when no descriptor is left to read with.
+        fileprivate func comesBack() throws(PortError) -> Bool {
             // The borrower's last lanes come first.
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
             let isLent = state.withLock { if case .lent = $0.phase { true } else { false } }
             // Read first, because it is about to be this process.
             var lastHome: PortID?
             do throws(PortError) { if isLent { lastHome = try directory?.home(of: port.id) } } catch {
-                if error.isShortage {
-                    port.runtime.housekeeping.perform(after: .milliseconds(100)) { [weak self] in _ = self?.comesBack()
-                    }
-                    return true
-                }
+                if error.isShortage { throw error }
             }
             let (phase, allLanes) = state.withLock { state -> (Phase, [LentLane]) in
                 switch state.phase {
@@ -366,7 +367,7 @@ private final class WeakStandby: StandbyPort {
 
     init(_ loan: MachPort.Loan) { self.loan = Weak(loan) }
 
-    func comesBack() -> Bool { loan.object?.comesBack() ?? false }
+    func comesBack() throws(PortError) -> Bool { try loan.object?.comesBack() ?? false }
     var directory: RegistryDirectory? { loan.object?.directory }
     func hasCome(as port: any AnyObject & Sendable) {
         if let port = port as? MachPort { loan.object?.hasCome(as: port) }

@@ -12,6 +12,8 @@ final class Exposure: RegisteredPort {
         var names = RecentSet<RegisteredName>()
         /// Whether other processes cannot connect, because the port moves.
         var isHidden = false
+        /// Whether the entries of the names were left to another process.
+        var hasLeftNames = false
     }
 
     private let channel: SendChannel
@@ -198,8 +200,14 @@ final class Exposure: RegisteredPort {
 
     /// Leaves the names to the port's next home, or its lender, which removes their entries when it has written its own.
     func leaveNames() {
-        for held in state.withLock({ $0.names.elements }) { held.directory.leave(held.name, of: id) }
+        let names = state.withLock { state in
+            state.hasLeftNames = true
+            return state.names.elements
+        }
+        for held in names { held.directory.leave(held.name, of: id) }
     }
+
+    var hasLeftNames: Bool { state.withLock { $0.hasLeftNames } }
 
     /// The registered names, with internal names of the library.
     var names: [String] { state.withLock { $0.names.elements.map(\.name) } }

@@ -35,39 +35,41 @@ final class FinishingPorts: Sendable {
     private func tell(_ sender: ControlConnection, _ number: UInt64) {
         let peer = sender.incarnation
         let now = MonotonicInstant.now
-        let end = state.withLock { state -> MonotonicInstant? in
-            guard let (end, moves) = state.tell(peer, number, at: now) else { return nil }
+        let told = state.withLock { state -> FinishState.Told? in
+            guard let told = state.tell(peer, number, at: now) else { return nil }
             // Under the lock: a port that stays tells that after ``remove(_:)``, and the sender would wait for ever if it heard
             // this afterwards.
-            sender.send(moves ? .moving(number) : .finishing(number))
-            return end
+            sender.send(told.moves ? .moving(number) : .finishing(number))
+            return told
         }
-        guard let end else { return }
-        giveUp(peer, number, after: now.duration(to: end))
+        guard let told else { return }
+        if let look = told.look { giveUp(peer, number, look, after: now.duration(to: told.end)) }
         // The sender's end may have been reported before the sender was inserted, and is not reported again.
         if !control.isConnected(to: peer) { finished(number, by: peer) }
     }
 
     /// Gives the sender up if it reads nothing. A live sender may not have read the last packet yet, so it is checked
     /// several times.
-    private func giveUp(_ sender: Incarnation, _ number: UInt64, after delay: Duration, looks: Int = 3) {
+    private func giveUp(_ sender: Incarnation, _ number: UInt64, _ look: UInt64, after delay: Duration, looks: Int = 3)
+    {
         control.housekeeping.perform(after: max(.zero, delay)) { [weak self] in
-            guard let self, state.withLock({ $0.isAwaited(sender, number) }) else { return }
-            guard control.isDeaf(sender) else { return tellAgain(sender, number) }
-            if looks > 1 { return giveUp(sender, number, after: .milliseconds(10), looks: looks - 1) }
+            guard let self, state.withLock({ $0.goesOn(look, at: sender, number) }) else { return }
+            guard control.isDeaf(sender) else { return tellAgain(sender, number, look) }
+            if looks > 1 { return giveUp(sender, number, look, after: .milliseconds(10), looks: looks - 1) }
             end { $0.giveUp(sender, number) }
         }
     }
 
     /// A sender that reads may be slow, and may have ended its probes. A sender that was stopped before it answered leaves
     /// this packet unread.
-    private func tellAgain(_ sender: Incarnation, _ number: UInt64) {
-        guard let connection = control.existing(sender) else { return }
+    private func tellAgain(_ sender: Incarnation, _ number: UInt64, _ look: UInt64) {
+        // By the connection that a port that stays tells, too.
+        let connection = control.watchers(of: number).first { $0.incarnation == sender }
         state.withLock { state in
             // Under the lock, as in ``tell(_:_:)``.
-            if let moves = state.moves(number) { connection.send(moves ? .moving(number) : .finishing(number)) }
+            if let moves = state.moves(number) { connection?.send(moves ? .moving(number) : .finishing(number)) }
         }
-        giveUp(sender, number, after: FinishState.patience)
+        giveUp(sender, number, look, after: FinishState.patience)
     }
 
     /// The port has taken all messages of the sender.
@@ -105,6 +107,8 @@ struct FinishState {
 
     private struct Finish {
         var senders: Set<Incarnation> = []
+        /// The looks at senders that may have to be given up.
+        var looks: [Incarnation: UInt64] = [:]
         /// The calls that are telling the senders. Until they end, not all senders can be done.
         var tellers = 0
         /// Nil for a port that moves.
@@ -125,12 +129,21 @@ struct FinishState {
     static let patience = Duration.seconds(1)
 
     private var ports: [UInt64: Finish] = [:]
+    private var lastLook: UInt64 = 0
     private var unanswered: [Incarnation: MonotonicInstant] = [:]
     private var silent: Set<Incarnation> = []
 
     func silence(of sender: Incarnation) -> MonotonicInstant? { silent.contains(sender) ? unanswered[sender] : nil }
     func isFinishing(_ number: UInt64) -> Bool { ports[number] != nil }
-    func isAwaited(_ sender: Incarnation, _ number: UInt64) -> Bool { ports[number]?.senders.contains(sender) == true }
+
+    /// Whether a look at a sender goes on.
+    mutating func goesOn(_ look: UInt64, at sender: Incarnation, _ number: UInt64) -> Bool {
+        guard ports[number]?.looks[sender] == look else { return false }
+        if ports[number]?.senders.contains(sender) == true { return true }
+        ports[number]?.looks[sender] = nil
+        return false
+    }
+
     func areDone(_ number: UInt64) -> Promise<Void>? { ports[number]?.areDone }
 
     func givenUp(_ number: UInt64) -> Set<Incarnation> { ports[number]?.givenUp ?? [] }
@@ -141,17 +154,29 @@ struct FinishState {
 
     mutating func tellersEnd(_ number: UInt64) -> [Effect] { change(number) { $0.tellers -= 1 } }
 
-    /// - Returns: When the sender may be given up, and whether the port moves; nil when it neither finishes nor moves.
-    mutating func tell(
-        _ sender: Incarnation, _ number: UInt64, at now: MonotonicInstant
-    ) -> (end: MonotonicInstant, moves: Bool)? {
+    struct Told {
+        /// When the sender may be given up.
+        let end: MonotonicInstant
+        /// Whether the port moves, and does not finish.
+        let moves: Bool
+        /// The look at the sender that begins; nil when there is one.
+        let look: UInt64?
+    }
+
+    /// - Returns: Nil when the port neither finishes nor moves.
+    mutating func tell(_ sender: Incarnation, _ number: UInt64, at now: MonotonicInstant) -> Told? {
         guard var port = ports[number] else { return nil }
         port.senders.insert(sender)
         if port.isDone { (port.areDone, port.isDone) = (Promise(), false) }
+        var look: UInt64?
+        if port.looks[sender] == nil {
+            lastLook += 1
+            (look, port.looks[sender]) = (lastLook, lastLook)
+        }
         ports[number] = port
         let since = unanswered[sender] ?? now
         unanswered[sender] = since
-        return (since + Self.patience, port.requests == nil)
+        return Told(end: since + Self.patience, moves: port.requests == nil, look: look)
     }
 
     /// Whether the port moves, and does not finish; nil when it does neither.

@@ -76,6 +76,9 @@ extension Receiver {
         exposure.removeSocket()
         takers.close()
         if let socket = intake.close() { SocketFactory.close(socket, channel.takeBell(), of: id) }
+        // An asker that learns the end asks for its requests.
+        let goesOn = channel.hasMoved.load(ordering: .acquiring) || arrival?.lender != nil
+        if goesOn, let requests, !requests.isEmpty { context.ports.keep(requests, of: id.number) }
         context.ports.remove(self)
         if channel.hasMoved.load(ordering: .acquiring) {
             context.control.events?.ownPortHasMoved(id.number)
@@ -83,7 +86,7 @@ extension Receiver {
             // The lender finds there who has had the port last. The rights of this process follow the port to it.
             if arrival?.lender == nil {
                 exposure.forgetHome()
-                if exposure.isHidden { exposure.abandonNames() }
+                if exposure.hasLeftNames { exposure.abandonNames() }
                 channel.invalidate()
             } else {
                 channel.returns(in: exposure.directoryPath)

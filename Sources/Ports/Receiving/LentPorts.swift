@@ -20,7 +20,7 @@ protocol PortLender: AnyObject, Sendable {
 protocol StandbyPort: AnyObject, Sendable {
     /// The borrower has ended, or has given the port up.
     /// - Returns: False when nobody waits for it any more.
-    func comesBack() -> Bool
+    func comesBack() throws(PortError) -> Bool
     /// The directory in which the loan is noted; nil when it is not.
     var directory: RegistryDirectory? { get }
     /// This process has claimed the lent port as another port would be claimed.

@@ -7,6 +7,8 @@ final class PortTable: Sendable {
         var entries: [UInt64: Weak<Receiver>] = [:]
         /// The totals of the ports that were removed.
         var former = PortTotals()
+        /// The requests that the former owners of ports still work on. They go with the last one.
+        var ledgers: [UInt64: Weak<RequestLedger>] = [:]
     }
 
     private let state = Lock(State())
@@ -25,6 +27,17 @@ final class PortTable: Sendable {
         let totals = port.intake.totals
         state.withLock { state in
             if state.entries.removeValue(forKey: port.id.number) != nil { state.former += totals }
+        }
+    }
+
+    /// The requests of a port that has left this runtime.
+    func ledger(ofFormer number: UInt64) -> RequestLedger? { state.withLock { $0.ledgers[number]?.object } }
+
+    /// Keeps track of the requests of a port that leaves this runtime.
+    func keep(_ ledger: RequestLedger, of number: UInt64) {
+        state.withLock { state in
+            state.ledgers = state.ledgers.filter { $0.value.object != nil }
+            state.ledgers[number] = Weak(ledger)
         }
     }
 

@@ -59,6 +59,7 @@ struct RequestEntries: Sendable {
     }
 
     func forEach(_ body: (Entry) -> Void) { for case let entry? in entries { body(entry) } }
+    func has(_ request: RequestID) -> Bool { entries.contains { $0?.id == request } }
 
     mutating func note(_ asker: Incarnation, isSilent: Bool) {
         if isSilent { silent.insert(asker) } else { silent.remove(asker) }

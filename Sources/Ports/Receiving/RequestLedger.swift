@@ -73,6 +73,9 @@ final class RequestLedger: Sendable {
         if isDone { areDone.set(()) }
     }
 
+    /// Whether the port has taken the request, which has not ended.
+    func has(_ request: RequestID) -> Bool { state.withLock { $0.has(request) } }
+
     // MARK: Cancellation
 
     func isCancelled(_ request: Request) -> Bool { !request.asker.isValid || notices.isCancelled(request.id) }

@@ -14,22 +14,20 @@ extension RegistryDirectory {
         // The socket of a port in another directory may be out of reach.
         if entry.right.path != path { return true }
         // A port's socket is closed with the port, and hidden while the port is being handed over.
-        let socket = "\(id.incarnation)/\(id.number)"
-        if hasListener("\(id.incarnation)/\(Self.hiddenSocket(of: id))", kind: .stream) { return true }
-        if hasListener(socket, kind: .stream) || livesElsewhere(entry) { return true }
-        // It may have been hidden and shown meanwhile.
-        return hasListener(socket, kind: .stream)
+        let sockets = [Self.hiddenSocket(of: id), "\(id.number)"].map { "\(id.incarnation)/\($0)" }
+        func isOpen() -> Bool { sockets.contains { hasListener($0, kind: .stream) } }
+        // The socket may have been hidden, and shown again, meanwhile.
+        return isOpen() || livesElsewhere(entry) || isOpen()
     }
 
     /// Whether a port that goes on elsewhere is about to take the name of an entry that its process has left. Until then, the
     /// entry keeps the name from others. A later sweep removes it.
     /// - Parameter path: The folder of the name.
     func isKept(_ entry: NameEntry, _ path: String) -> Bool {
-        guard livesElsewhere(entry) else { return false }
         let id = entry.right.id
         do throws(PortError) {
             // A former home may have an entry still, and is about to give it up.
-            let home = try homes(of: entry).home(of: entry.publicID) ?? entry.publicID
+            guard let home = try homeElsewhere(of: entry) else { return false }
             return home == id || !folder.hasFile("\(path)/\(home.file)")
         } catch {
             return error.isShortage
@@ -46,13 +44,20 @@ extension RegistryDirectory {
         }
     }
 
-    /// Whether the entry's port lives elsewhere than where the entry says.
     private func livesElsewhere(_ entry: NameEntry) -> Bool {
-        do throws(PortError) {
-            return try homes(of: entry).livesElsewhere(entry.publicID, than: entry.right.id)
-        } catch {
-            return error.isShortage
+        do throws(PortError) { return try homeElsewhere(of: entry) != nil } catch { return error.isShortage }
+    }
+
+    /// The home of a port that lives elsewhere than its entry says; nil when it does not.
+    private func homeElsewhere(of entry: NameEntry) throws(PortError) -> PortID? {
+        let homes = try homes(of: entry)
+        // This directory may have the other one's path in another mount namespace.
+        for directory in homes === self ? [self] : [self, homes] {
+            if try directory.livesElsewhere(entry.publicID, than: entry.right.id) {
+                return try directory.home(of: entry.publicID) ?? entry.publicID
+            }
         }
+        return nil
     }
 
     /// Whether the entry's port goes on without this process, which ends.

@@ -102,17 +102,15 @@ final class Registry: Sendable {
         return directory
     }
 
-    /// The directory at a path, only to look there; nil when there is none.
-    /// - Throws: ``PortError``, also when the directory cannot be trusted.
+    /// The directory at a path, only to look there; nil when there is none that can be trusted.
+    /// - Throws: ``PortError`` when no descriptor is left.
     func existingDirectory(_ path: String) throws(PortError) -> RegistryDirectory? {
         let known = directories.withLock { $0.byPath[path] ?? $0.all.first { $0.path == path } }
         if let known, known.isCurrent(at: path) { return known }
-        guard Folder(path) != nil else {
-            let error = PortError.directory(path, call: "open", errno: errno)
+        do throws(PortError) { return try RegistryDirectory(path, self, makes: false) } catch {
             if error.isShortage { throw error }
             return nil
         }
-        return try RegistryDirectory(path, self)
     }
 
     /// Does something in the directory that a path leads to, and again when another has taken its place meanwhile.

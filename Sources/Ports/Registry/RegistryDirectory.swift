@@ -50,13 +50,14 @@ final class RegistryDirectory: Sendable {
     /// The longest path of a directory. The paths of sockets add an incarnation, 13 digits, and two slashes.
     static let longestPath = Wire.longestSocketPath - 47
 
-    init(_ path: String, _ registry: Registry) throws(PortError) {
+    /// - Parameter makes: Whether to make the directory, and what has to be there.
+    init(_ path: String, _ registry: Registry, makes: Bool = true) throws(PortError) {
         let path = DefaultDirectory.withoutTrailingSlashes(path)
         guard path.hasPrefix("/") else {
             throw .untrustedDirectory(path, reason: "its path has to begin with /; set PORTS_DIRECTORY to such a path")
         }
         guard path.utf8.count <= Self.longestPath else { throw .pathTooLong(path, limit: Self.longestPath) }
-        if !Folder.make(path) { throw .directory(path, call: "mkdir", errno: errno) }
+        if makes, !Folder.make(path) { throw .directory(path, call: "mkdir", errno: errno) }
         guard let folder = Folder(path) else {
             let error = errno
             guard error == ENOTDIR || error == ELOOP else { throw .directory(path, call: "open", errno: error) }
@@ -67,6 +68,7 @@ final class RegistryDirectory: Sendable {
         self.registry = registry
         watcher = RegistryWatcher(registry.housekeeping)
         try check()
+        guard makes else { return }
         // Cleaners of temporary directories leave a locked directory alone. Nobody waits for this lock.
         flock(folder.descriptor, LOCK_SH | LOCK_NB)
         // Without the permission to write, lookups still work where there are names.

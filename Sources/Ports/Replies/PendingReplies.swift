@@ -97,8 +97,11 @@ final class PendingReplies: Sendable {
     }
 
     func noteSent(_ request: UInt64) {
-        if let (step, channel) = change(request, { $0.noteSent() }), step == .takeReplies {
-            portBecameInvalid(channel.id)
+        guard let (step, home) = change(request, { $0.noteSent() }) else { return }
+        switch step {
+        case .takeReplies: portBecameInvalid(home.id)
+        case .askThere: ask(home, for: request)
+        case .nothing, .follow, .end: break
         }
     }
 
@@ -140,10 +143,12 @@ final class PendingReplies: Sendable {
         if state.withLock({ $0.left.contains(home) }) { return }
         var takesReplies = false
         for request in state.withLock({ $0.pending.ids(to: home) }) {
-            switch change(request, { $0.portLeft(home) })?.step {
-            case .follow?: follow(request)
-            case .takeReplies?: takesReplies = true
-            case .nothing?, .end?, nil: break
+            guard let (step, channel) = change(request, { $0.portLeft(home) }) else { continue }
+            switch step {
+            case .askThere: ask(channel, for: request)
+            case .follow: follow(request)
+            case .takeReplies: takesReplies = true
+            case .nothing, .end: break
             }
         }
         guard takesReplies, state.withLock({ $0.left.insert(home).inserted }) else { return }
@@ -167,19 +172,24 @@ final class PendingReplies: Sendable {
             return
         }
         home.watch()
-        home.tell(.hasRequest(home.id.number, request: request))
+        ask(home, for: request)
         // Perhaps the end of the port was reported before.
         if !home.isValid { portBecameInvalid(home.id) }
+    }
+
+    private func ask(_ home: SendChannel, for request: UInt64) {
+        home.tell(.hasRequest(home.id.number, request: request))
     }
 
     /// A connection to a process has begun. Questions to it, and its answers, may have been lost.
     func askAgain(_ owner: Incarnation) {
         let asked = state.withLock { state in
-            state.pending.ids(toPortsOf: owner) { $0.place.stage == .asked }.compactMap { request in
-                state.pending[request].map { (request, $0.channel) }
-            }
+            state.pending.ids(toPortsOf: owner) { pending in
+                let isLeft = pending.place.stage == .there && pending.channel.hasMoved.load(ordering: .acquiring)
+                return pending.place.stage == .asked || isLeft
+            }.compactMap { request in state.pending[request].map { (request, $0.channel) } }
         }
-        for (request, home) in asked { home.tell(.hasRequest(home.id.number, request: request)) }
+        for (request, home) in asked { ask(home, for: request) }
     }
 
     // MARK: The end of a home

@@ -6,8 +6,7 @@
 struct RequestPlace: Equatable {
     enum Stage: Hashable {
         /// The request is on its way to the home. Its sender learns what becomes of the home.
-        /// - isInDoubt: The home has ended meanwhile.
-        case unsent(isInDoubt: Bool)
+        case unsent(Doubt)
         /// The home has the request, and says what becomes of it, unless the home ends.
         case there
         /// The home does not have the request any more, and the asker does not know the next home yet.
@@ -16,9 +15,20 @@ struct RequestPlace: Equatable {
         case asked
     }
 
+    /// The news of a home while a request was being sent there.
+    enum Doubt: Hashable {
+        case none
+        /// The port has left it.
+        case left
+        /// The port, or its owner, has ended.
+        case ended
+    }
+
     /// The asker's next step.
     enum Step: Equatable {
         case nothing
+        /// Ask the home, which the port has left, whether it still has the request.
+        case askThere
         /// Ask at the port's next home, when there is one: ``follow(to:)``.
         case follow
         /// Take the replies that were sent before. Then ``repliesTaken(from:didEnd:)``.
@@ -29,7 +39,7 @@ struct RequestPlace: Equatable {
 
     /// The port at its home.
     private(set) var home: PortID
-    private(set) var stage = Stage.unsent(isInDoubt: false)
+    private(set) var stage = Stage.unsent(.none)
 
     init(_ home: PortID) { self.home = home }
 
@@ -42,14 +52,18 @@ struct RequestPlace: Equatable {
 
     /// The port has moved before the request was sent, which goes to another home.
     mutating func readdress(to next: PortID) {
-        if !isSent { (home, stage) = (next, .unsent(isInDoubt: false)) }
+        if !isSent { (home, stage) = (next, .unsent(.none)) }
     }
 
     mutating func noteSent() -> Step {
         // The home may have said more about the request before.
-        guard case .unsent(let isInDoubt) = stage else { return .nothing }
+        guard case .unsent(let doubt) = stage else { return .nothing }
         stage = .there
-        return isInDoubt ? .takeReplies : .nothing
+        return switch doubt {
+        case .none: .nothing
+        case .left: .askThere
+        case .ended: .takeReplies
+        }
     }
 
     // MARK: News of homes
@@ -69,14 +83,18 @@ struct RequestPlace: Equatable {
     /// asker does not know, may have sent the reply.
     func unanswered() -> Step { stage == .asked || stage == .gone ? .takeReplies : .end }
 
-    /// The owner of a home lives, and does not have the port any more.
-    func portLeft(_ former: PortID) -> Step {
+    /// The owner of a home lives, and does not have the port any more. It may still work on the request, or the request may
+    /// have been lost on its way there.
+    mutating func portLeft(_ former: PortID) -> Step {
         guard former == home else { return .nothing }
-        return switch stage {
-        case .unsent, .there: .nothing
-        case .gone: .follow
+        switch stage {
+        case .unsent(let doubt):
+            if doubt == .none { stage = .unsent(.left) }
+            return .nothing
+        case .there: return .askThere
+        case .gone: return .follow
         // Perhaps it has sent the reply before.
-        case .asked: .takeReplies
+        case .asked: return .takeReplies
         }
     }
 
@@ -84,7 +102,7 @@ struct RequestPlace: Equatable {
     mutating func ended(_ former: PortID) -> Step {
         guard former == home else { return .nothing }
         if !isSent {
-            stage = .unsent(isInDoubt: true)
+            stage = .unsent(.ended)
             return .nothing
         }
         return .takeReplies

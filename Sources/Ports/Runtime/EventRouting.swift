@@ -55,8 +55,13 @@ extension PortRuntime: RuntimeEvents {
         case .finishing(let number):
             if let channel = channel(number) { channel.finish() } else { peer.send(.finished(number)) }
         case .finished(let number):
-            // Only then, because the messages are handled on this thread.
-            if finishing.areDone(number) != nil { ports.port(number)?.takeLane(of: sender) }
+            if finishing.areDone(number) == nil {
+                // The sender has missed that the port stays.
+                if let port = ports.port(number), port.isValid, !port.isLeaving { peer.send(.stayed(number)) }
+            } else {
+                // Only then, because the messages are handled on this thread.
+                ports.port(number)?.takeLane(of: sender)
+            }
             finishing.finished(number, by: sender)
         case .moving(let number):
             if let channel = channel(number) { channel.waitForMove() } else { peer.send(.finished(number)) }
@@ -154,7 +159,9 @@ extension PortRuntime: RuntimeEvents {
         }
     }
 
-    func comesBack(_ number: UInt64) -> Bool { ports.port(number)?.arrival?.standby?.comesBack() ?? false }
+    func comesBack(_ number: UInt64) throws(PortError) -> Bool {
+        try ports.port(number)?.arrival?.standby?.comesBack() ?? false
+    }
 
     func portLeft(_ home: PortID) { replies.pending.portLeft(home) }
 
@@ -167,6 +174,10 @@ extension PortRuntime: RuntimeEvents {
             if asker == incarnation { received(message, from: asker) } else { control.send(message, to: asker) }
         }
         guard let port = ports.port(number), port.isValid || port.isHandedOver else {
+            // This process may still work on the request.
+            let isHere = ports.ledger(ofFormer: number)?.has(RequestID(asker: asker, number: request)) == true
+            if isHere { return answer(.requestIsHere(number, request: request)) }
+            answer(.requestMoved(number, request: request))
             return answer(.invalidated(number))
         }
         // The end of the port tells the asker, which then asks its next home.
@@ -182,13 +193,14 @@ extension PortRuntime: RuntimeEvents {
 
     func connectionBegan(_ peer: ControlConnection, owing ports: Set<UInt64>) {
         for channel in channels.channels(to: peer.incarnation) { channel.note(owner: peer.owner) }
-        controlConnectionChanged(peer.incarnation, isOther: control.hasOther(than: peer))
+        controlConnectionChanged(peer.incarnation)
+        for channel in channels.channels(to: peer.incarnation) { channel.askWhetherPortMoves() }
         replies.pending.askAgain(peer.incarnation)
         for number in ports { self.ports.port(number)?.intake.returnUndeliveredCredit() }
     }
 
-    private func controlConnectionChanged(_ peer: Incarnation, isOther: Bool = false) {
-        for channel in channels.channels(to: peer) { channel.controlConnectionChanged(isOther: isOther) }
+    private func controlConnectionChanged(_ peer: Incarnation) {
+        for channel in channels.channels(to: peer) { channel.controlConnectionChanged() }
     }
 
     func connectionEnded(_ peer: ControlConnection, isLast: Bool) {

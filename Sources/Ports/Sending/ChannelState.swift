@@ -67,18 +67,16 @@ struct ChannelState: ~Copyable {
     }
 
     /// A control connection to the owner has begun or ended.
-    /// - Parameter isOther: Whether it has begun beside another one.
     /// - Returns: The waiter to wake.
-    mutating func controlConnectionChanged(isOther: Bool) -> (any Waiter)? {
+    mutating func controlConnectionChanged() -> (any Waiter)? {
         // The answer may be lost.
         _ = giveUpAsking()
         descriptors.giveUpAsking()
         zeroMQ.loseAnswer()
         credit.giveBackAll()
-        // The messages on their way by ZeroMQ have to arrive before the port moves.
-        if isOther, queue.lifecycle == .moving { return nil }
-        // The owner tells again, on the next connection, that the port is about to move.
-        return stay(keepsZeroMQ: false) ?? queue.waiters.first
+        // The messages on their way by ZeroMQ have to arrive before the port moves, and before those of another way. The
+        // owner says on the next connection what becomes of the port.
+        return queue.lifecycle == .moving ? nil : queue.waiters.first
     }
 
     // MARK: Asking for a lane

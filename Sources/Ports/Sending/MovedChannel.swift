@@ -38,6 +38,10 @@ extension SendChannel {
         if let begins { reportFinished(probes: begins) } else { tellFinished() }
     }
 
+    /// A control connection to the owner has begun. The owner may have missed that the port has everything, and this process
+    /// that the port stays.
+    func askWhetherPortMoves() { if isOnTheMove, !hasMoved.load(ordering: .acquiring) { waitForMove() } }
+
     /// The owner says that the port has not moved.
     func stay() { state.withLock { $0.stay(keepsZeroMQ: true) }?.wake() }
 
@@ -95,8 +99,7 @@ extension SendChannel {
             // Askers ask the owner also after the move.
             channels.control.events?.portLeft(id)
         } else {
-            // Without a word before, a borrower has ended the port. Requests on their way by ZeroMQ are lost with its socket.
-            followOrEnd(ownerDied: false, isEnd: !isOnTheMove)
+            followOrEnd(ownerDied: false)
         }
     }
 
@@ -105,31 +108,30 @@ extension SendChannel {
         if hasMoved.load(ordering: .acquiring) {
             channels.control.events?.channelBecameInvalid(id)
         } else {
-            followOrEnd(ownerDied: true, isEnd: true)
+            followOrEnd(ownerDied: true)
         }
     }
 
     /// The port of this runtime goes back to its lender. The rights of this process follow it.
-    func returns(in directory: String) { followOrEnd(ownerDied: false, isEnd: false, in: directory) }
+    func returns(in directory: String) { followOrEnd(ownerDied: false, in: directory) }
 
-    /// - Parameter isEnd: Whether the port has ended at its home, and has not been handed over.
-    private func followOrEnd(ownerDied: Bool, isEnd: Bool, in directory: String? = nil) {
+    private func followOrEnd(ownerDied: Bool, in directory: String? = nil) {
         let path = directory ?? path
         do throws(PortError) {
             switch try channels.control.events?.nextHome(of: publicID, after: id, in: path, ownerDied: ownerDied) {
             case .lender(let home)? where home.incarnation == channels.incarnation:
                 // The port that comes back moves this channel.
-                if channels.control.events?.comesBack(home.number) != true { return invalidate() }
+                if try channels.control.events?.comesBack(home.number) != true { return invalidate() }
             case .moved(let home)?, .lender(let home)?: channels.move(self, to: home, in: path)
             case nil: return invalidate()
             }
-            if isEnd { channels.control.events?.channelBecameInvalid(id) }
+            if ownerDied { channels.control.events?.channelBecameInvalid(id) }
             if isLocal, hasMoved.load(ordering: .acquiring) { channels.control.events?.ownPortHasMoved(id.number) }
         } catch {
             // No descriptor is left. The port may live.
             channels.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
                 guard let self, isValid || directory != nil, !hasMoved.load(ordering: .acquiring) else { return }
-                followOrEnd(ownerDied: ownerDied, isEnd: isEnd, in: directory)
+                followOrEnd(ownerDied: ownerDied, in: directory)
             }
         }
     }

@@ -343,7 +343,7 @@ final class SendChannel: Sendable {
         guard let localQueue, state.bell == nil else { return }
         state.bell = try channels.sockets.makeBell(of: id)
         // The list of a port that moves opens when the port stays.
-        guard state.queue.lifecycle != .moving else { return }
+        guard state.queue.lifecycle == .unconnected || state.queue.lifecycle == .connected else { return }
         state.queue.connect()
         localQueue.open()
     }
@@ -395,9 +395,9 @@ final class SendChannel: Sendable {
         state.withLock { $0.credit.giveBack(bytes) ? $0.queue.waiters.first : nil }?.wake()
     }
 
-    func controlConnectionChanged(isOther: Bool = false) {
+    func controlConnectionChanged() {
         let waiter = state.withLock { state in
-            let waiter = state.controlConnectionChanged(isOther: isOther)
+            let waiter = state.controlConnectionChanged()
             // The owner may have forgotten it with the former connection.
             if state.zeroMQ.isOpen { tellZeroMQ(isOpen: true) }
             return waiter
