@@ -32,7 +32,7 @@ struct RequestLedgerTests {
             nil
         }
         func comesBack(_ number: UInt64) throws(PortError) -> Bool { false }
-        func portLeft(_ home: PortID) {}
+        func portLeft(_ home: PortID, isTold: Bool) {}
         func requestReaddressed(_ request: UInt64, to home: PortID) {}
     }
 

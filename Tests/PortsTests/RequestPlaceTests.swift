@@ -14,7 +14,6 @@ struct RequestPlaceTests {
 
     @Test func `a request that has gone on is asked for at the next home, whenever that is known`() {
         var place = sent()
-        #expect(place.portLeft(homes[0]) == .askThere)
         #expect(place.movedOn(from: homes[0]) == .follow)
         // The move is not known yet.
         let asksThere = place.follow(to: homes[0])
@@ -46,8 +45,10 @@ struct RequestPlaceTests {
 
     @Test func `a request that a living owner has stays with it`() {
         var place = sent()
+        #expect(place.portLeft(homes[0], isTold: false) == .nothing)
         #expect(place.portLeft(homes[0]) == .askThere)
         #expect(place.repliesTaken(from: homes[0], didEnd: false) == .nothing)
+        place.isHere(at: homes[0])
         #expect(place.stage == .there)
     }
 
@@ -85,8 +86,9 @@ struct RequestPlaceTests {
         var place = RequestPlace(homes[0])
         #expect(place.portLeft(homes[0]) == .nothing)
         #expect(place.noteSent() == .askThere)
-        // It is not there: it was lost on its way.
-        #expect(place.movedOn(from: homes[0]) == .follow)
+        // It is not there: it was lost on its way, or the reply is on its way.
+        #expect(place.movedOn(from: homes[0]) == .takeReplies)
+        #expect(place.repliesTaken(from: homes[0], didEnd: false) == .follow)
         let asks = place.follow(to: homes[1])
         #expect(asks)
     }
@@ -224,7 +226,7 @@ struct RequestPlaceTests {
                     } else if world.isInHand, world.taker == asked {
                         next.news[process].append(.isHere(asked))
                     } else {
-                        next.news[process] += [.movedOn(asked), .left(asked)]
+                        next.news[process].append(.movedOn(asked))
                     }
                 }
             }

@@ -43,8 +43,9 @@ protocol RuntimeEvents: AnyObject, Sendable {
     /// - Returns: False when the runtime does not wait for it any more.
     /// - Throws: ``PortError`` when the directory cannot be read now.
     func comesBack(_ number: UInt64) throws(PortError) -> Bool
-    /// A port has left this home. Its owner lives, unless its end was reported, too.
-    func portLeft(_ home: PortID)
+    /// A port has left this home, or is about to. Its owner lives, unless its end was reported, too.
+    /// - Parameter isTold: Whether the owner has said that it has the port no more.
+    func portLeft(_ home: PortID, isTold: Bool)
 }
 
 /// Where a port goes on.

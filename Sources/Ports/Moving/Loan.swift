@@ -71,6 +71,8 @@ extension MachPort {
         private let desk: MachPort
         private let taken: TakenCount
         private let state = Lock(State())
+        /// Held while the port is taken from the registry.
+        private let returning = Lock(())
         private let outcome = Promise<Result<MachPort, PortError>>()
 
         /// The right for the borrower, which claims it as any other: see `MachPort.ReceiveRight.claim(before:)`. Until then
@@ -258,37 +260,22 @@ extension MachPort {
 
         fileprivate var directory: RegistryDirectory? { state.withLock { $0.directory } }
 
-        /// - Throws: ``PortError`` when no descriptor is left to read with.
+        /// - Throws: ``PortError`` when the directory cannot be read, or written, now.
         fileprivate func comesBack() throws(PortError) -> Bool {
             // The borrower's last lanes come first.
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
-            let isLent = state.withLock { if case .lent = $0.phase { true } else { false } }
-            // Read first, because it is about to be this process.
-            var lastHome: PortID?
-            do throws(PortError) { if isLent { lastHome = try directory?.home(of: port.id) } } catch {
-                if error.isShortage { throw error }
+            guard let back = try returning.withLock({ _ throws(PortError) in try takeFromRegistry() }) else {
+                return state.withLock { $0.isOffered }
             }
-            let (phase, allLanes) = state.withLock { state -> (Phase, [LentLane]) in
-                switch state.phase {
-                case .offered: state.isBack = true
-                case .lent: return (exchange(&state.phase, with: .over), exchange(&state.lanes, with: LentLanes()).all)
-                case .over: break
-                }
-                return (state.phase, [])
-            }
-            if case .offered = phase { return true }
-            let receiver = standby.receiver
-            let takenCount = taken.value
-            guard case .lent(var lent) = phase, directory?.takeBack(port.id, at: receiver.id) == true else {
-                // The port may be on its way back already, or here.
-                if case .over = phase { return false }
+            guard var lent = back.lent else {
                 endLoan()
                 outcome.set(.failure(.isInvalid(port: standby.identity)))
                 return false
             }
+            let (receiver, allLanes) = (standby.receiver, back.lanes)
             // A borrower that has passed the port on has passed on all that waited there.
-            let home = lastHome ?? lent.home
-            _ = lent.release(home == lent.home ? takenCount : .max)
+            let home = back.lastHome ?? lent.home
+            _ = lent.release(home == lent.home ? back.takenCount : .max)
             let lanes = allLanes.filter { $0.home == home }
             port.runtime.channels.moveHere(receiver.channel)
             let (messages, names) = (lent.messages, lent.names)
@@ -302,6 +289,37 @@ extension MachPort {
                 comeBack(with: messages, lanes, names, at: home)
             }
             return true
+        }
+
+        private struct Back {
+            /// Nil when the registry does not know the loan any more.
+            let lent: Lent?
+            let lanes: [LentLane]
+            let lastHome: PortID?
+            let takenCount: Int
+        }
+
+        /// Notes that the port is here.
+        /// - Returns: Nil when it is not lent.
+        private func takeFromRegistry() throws(PortError) -> Back? {
+            let isLent = state.withLock { state in
+                switch state.phase {
+                case .lent: return true
+                case .offered: state.isBack = true
+                // The port may be on its way back already, or here.
+                case .over: break
+                }
+                return false
+            }
+            guard isLent else { return nil }
+            // Read first, because it is about to be this process.
+            let (lastHome, takenCount) = (try directory?.home(of: port.id), taken.value)
+            let isBack = try directory?.takeBack(port.id, at: standby.receiver.id) == true
+            let (phase, lanes) = state.withLock { state in
+                (exchange(&state.phase, with: .over), exchange(&state.lanes, with: LentLanes()).all)
+            }
+            guard case .lent(let lent) = phase else { return nil }
+            return Back(lent: isBack ? lent : nil, lanes: lanes, lastHome: lastHome ?? nil, takenCount: takenCount)
         }
 
         /// Takes the names, and what is left in the lanes. Until then, nobody takes from the port.

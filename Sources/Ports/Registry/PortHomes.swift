@@ -131,8 +131,11 @@ extension RegistryDirectory {
 
     /// The lender takes the port, because the borrower does not have it any more.
     /// - Returns: False when it does not wait for the port any more.
-    func takeBack(_ port: PortID, at home: PortID) -> Bool {
-        folder.rename(Self.loanFile(port, of: home), to: Self.homeFile(port))
+    /// - Throws: ``PortError`` when the directory cannot be written now.
+    func takeBack(_ port: PortID, at home: PortID) throws(PortError) -> Bool {
+        if folder.rename(Self.loanFile(port, of: home), to: Self.homeFile(port)) { return true }
+        if errno == ENOENT { return false }
+        throw failure("rename", Self.homeFile(port))
     }
 
     /// The place of a lent port at its lender; nil when the port is not lent, or its lender has ended.

@@ -109,7 +109,11 @@ final class PendingReplies: Sendable {
 
     /// The request has gone with its port from a home to the next one.
     func movedOn(_ request: UInt64, from home: PortID) {
-        if change(request, { $0.movedOn(from: home) })?.step == .follow { follow(request) }
+        switch change(request, { $0.movedOn(from: home) })?.step {
+        case .follow?: follow(request)
+        case .takeReplies?: takeReplies(of: home)
+        case .nothing?, .askThere?, .end?, nil: break
+        }
     }
 
     /// A home that was asked has the request.
@@ -137,13 +141,13 @@ final class PendingReplies: Sendable {
         housekeeping.perform(after: Self.handlingTime) { self.fail(request, error) }
     }
 
-    /// The owner of a home does not have the port any more.
-    func portLeft(_ home: PortID) {
+    /// The owner of a home does not have the port any more, or is about to give it away.
+    func portLeft(_ home: PortID, isTold: Bool) {
         // A home says so once for each question.
         if state.withLock({ $0.left.contains(home) }) { return }
         var takesReplies = false
         for request in state.withLock({ $0.pending.ids(to: home) }) {
-            guard let (step, channel) = change(request, { $0.portLeft(home) }) else { continue }
+            guard let (step, channel) = change(request, { $0.portLeft(home, isTold: isTold) }) else { continue }
             switch step {
             case .askThere: ask(channel, for: request)
             case .follow: follow(request)
@@ -151,8 +155,12 @@ final class PendingReplies: Sendable {
             case .nothing, .end: break
             }
         }
-        guard takesReplies, state.withLock({ $0.left.insert(home).inserted }) else { return }
-        settle(end(of: home, didEnd: false))
+        if takesReplies { takeReplies(of: home) }
+    }
+
+    /// Takes the replies of a home that the port has left.
+    private func takeReplies(of home: PortID) {
+        if state.withLock({ $0.left.insert(home).inserted }) { settle(end(of: home, didEnd: false)) }
     }
 
     /// Asks at the next home of its port whether a request is there. Without a next home, the port's move, or its end, will
@@ -185,8 +193,7 @@ final class PendingReplies: Sendable {
     func askAgain(_ owner: Incarnation) {
         let asked = state.withLock { state in
             state.pending.ids(toPortsOf: owner) { pending in
-                let isLeft = pending.place.stage == .there && pending.channel.hasMoved.load(ordering: .acquiring)
-                return pending.place.stage == .asked || isLeft
+                pending.place.stage == .asked || pending.place.stage == .doubted
             }.compactMap { request in state.pending[request].map { (request, $0.channel) } }
         }
         for (request, home) in asked { ask(home, for: request) }

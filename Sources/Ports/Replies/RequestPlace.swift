@@ -9,6 +9,10 @@ struct RequestPlace: Equatable {
         case unsent(Doubt)
         /// The home has the request, and says what becomes of it, unless the home ends.
         case there
+        /// The port has left the home, which was asked whether it still has the request.
+        case doubted
+        /// The home does not have the request any more, and its replies are being taken.
+        case settling
         /// The home does not have the request any more, and the asker does not know the next home yet.
         case gone
         /// The home was asked for the request.
@@ -58,7 +62,7 @@ struct RequestPlace: Equatable {
     mutating func noteSent() -> Step {
         // The home may have said more about the request before.
         guard case .unsent(let doubt) = stage else { return .nothing }
-        stage = .there
+        stage = doubt == .left ? .doubted : .there
         return switch doubt {
         case .none: .nothing
         case .left: .askThere
@@ -68,30 +72,51 @@ struct RequestPlace: Equatable {
 
     // MARK: News of homes
 
-    /// A home has let the request go with the port.
+    /// A home has let the request go with the port, or does not have it any more.
     mutating func movedOn(from former: PortID) -> Step {
         // About another home, the news is late, or early: the news of this home, or of its end, will come.
         guard former == home else { return .nothing }
-        stage = .gone
-        return .follow
+        switch stage {
+        // Perhaps it has sent the reply before.
+        case .doubted:
+            stage = .settling
+            return .takeReplies
+        case .settling: return .nothing
+        case .unsent, .there, .gone, .asked:
+            stage = .gone
+            return .follow
+        }
     }
 
     /// A home that was asked has the request.
-    mutating func isHere(at asked: PortID) { if asked == home, stage == .asked { stage = .there } }
+    mutating func isHere(at asked: PortID) {
+        if asked == home, stage == .asked || stage == .doubted { stage = .there }
+    }
 
     /// A home says that the request has no answer, or has not come there, and so to no later home. Then a former one, which the
     /// asker does not know, may have sent the reply.
-    func unanswered() -> Step { stage == .asked || stage == .gone ? .takeReplies : .end }
+    func unanswered() -> Step {
+        switch stage {
+        case .unsent, .there, .doubted: .end
+        case .gone, .asked, .settling: .takeReplies
+        }
+    }
 
     /// The owner of a home lives, and does not have the port any more. It may still work on the request, or the request may
     /// have been lost on its way there.
-    mutating func portLeft(_ former: PortID) -> Step {
+    /// - Parameter isTold: Whether the owner says so. The next one may have the port a moment before.
+    mutating func portLeft(_ former: PortID, isTold: Bool = true) -> Step {
         guard former == home else { return .nothing }
         switch stage {
         case .unsent(let doubt):
-            if doubt == .none { stage = .unsent(.left) }
+            if isTold, doubt == .none { stage = .unsent(.left) }
             return .nothing
-        case .there: return .askThere
+        // It says so again when no handler can take the request any more.
+        case .there, .doubted:
+            guard isTold else { return .nothing }
+            stage = .doubted
+            return .askThere
+        case .settling: return .nothing
         case .gone: return .follow
         // Perhaps it has sent the reply before.
         case .asked: return .takeReplies
@@ -111,7 +136,8 @@ struct RequestPlace: Equatable {
     /// All replies were taken that a home had sent.
     /// - Parameter didEnd: Whether its owner, or the port, has ended; else the port has left it.
     mutating func repliesTaken(from former: PortID, didEnd: Bool) -> Step {
-        guard former == home, isSent, didEnd || stage == .gone || stage == .asked else { return .nothing }
+        let isLeft = stage == .gone || stage == .asked || stage == .settling
+        guard former == home, isSent, didEnd || isLeft else { return .nothing }
         stage = .gone
         return .follow
     }

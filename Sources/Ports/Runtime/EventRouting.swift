@@ -10,7 +10,7 @@ extension PortRuntime: RuntimeEvents {
     func ownPortHasMoved(_ number: UInt64) {
         statistics.portBecameInvalid(number)
         // Askers of this process may wait for its answer.
-        portLeft(PortID(incarnation: incarnation, number: number))
+        portLeft(PortID(incarnation: incarnation, number: number), isTold: true)
     }
 
     func received(_ message: ControlMessage, from peer: Incarnation) {
@@ -163,7 +163,7 @@ extension PortRuntime: RuntimeEvents {
         try ports.port(number)?.arrival?.standby?.comesBack() ?? false
     }
 
-    func portLeft(_ home: PortID) { replies.pending.portLeft(home) }
+    func portLeft(_ home: PortID, isTold: Bool) { replies.pending.portLeft(home, isTold: isTold) }
 
     func requestReaddressed(_ request: UInt64, to home: PortID) { replies.pending.readdress(request, to: home) }
 
@@ -174,11 +174,15 @@ extension PortRuntime: RuntimeEvents {
             if asker == incarnation { received(message, from: asker) } else { control.send(message, to: asker) }
         }
         guard let port = ports.port(number), port.isValid || port.isHandedOver else {
-            // This process may still work on the request.
-            let isHere = ports.ledger(ofFormer: number)?.has(RequestID(asker: asker, number: request)) == true
-            if isHere { return answer(.requestIsHere(number, request: request)) }
-            answer(.requestMoved(number, request: request))
-            return answer(.invalidated(number))
+            // This process may still work on the request. A handler may be about to take it until the port has ended here,
+            // which is told.
+            let ending = ports.port(number)
+            let ledger = ending?.requests ?? ports.ledger(ofFormer: number)
+            if ledger?.has(RequestID(asker: asker, number: request)) == true {
+                return answer(.requestIsHere(number, request: request))
+            }
+            if ending == nil { answer(.requestMoved(number, request: request)) }
+            return
         }
         // The end of the port tells the asker, which then asks its next home.
         guard port.isValid else { return }

@@ -83,7 +83,7 @@ extension SendChannel {
         follow(next)
         for follower in channels.takeFollowers(of: id) { _ = follower.object?.latest }
         for waiter in waiters { waiter.wake() }
-        channels.control.events?.portLeft(id)
+        channels.control.events?.portLeft(id, isTold: false)
     }
 
     /// Calls the handler at the port's end, also when it is over, without asking its owner to report it.
@@ -97,7 +97,7 @@ extension SendChannel {
     func leftOwner() {
         if hasMoved.load(ordering: .acquiring) {
             // Askers ask the owner also after the move.
-            channels.control.events?.portLeft(id)
+            channels.control.events?.portLeft(id, isTold: true)
         } else {
             followOrEnd(ownerDied: false)
         }
@@ -125,7 +125,11 @@ extension SendChannel {
             case .moved(let home)?, .lender(let home)?: channels.move(self, to: home, in: path)
             case nil: return invalidate()
             }
-            if ownerDied { channels.control.events?.channelBecameInvalid(id) }
+            if ownerDied {
+                channels.control.events?.channelBecameInvalid(id)
+            } else if !isLocal {
+                channels.control.events?.portLeft(id, isTold: true)
+            }
             if isLocal, hasMoved.load(ordering: .acquiring) { channels.control.events?.ownPortHasMoved(id.number) }
         } catch {
             // No descriptor is left. The port may live.

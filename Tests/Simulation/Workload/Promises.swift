@@ -62,6 +62,8 @@ final class Promises {
         fileprivate(set) var holders: [Process]
         /// Whether a borrower has given it to another process.
         fileprivate(set) var hasPassedOn = false
+        /// When it came back from a borrower last.
+        fileprivate var returnTime: UInt64?
         /// When the present owner began to claim it.
         fileprivate var since = machine.now
         /// For each borrower that has died, the message of each line that it may have had in hand. One of them may be lost.
@@ -154,7 +156,9 @@ final class Promises {
     /// Whether a process may have taken messages of the port and have died, or may have got them from a borrower.
     func mayHaveLost(_ port: PortID, since time: UInt64) -> Bool {
         guard let facts = ports[port] else { return true }
-        return facts.moves.hasDeadClaimant || facts.hasPassedOn
+        // “Not all comes back: messages by ZeroMQ, those of the service's own process […].”
+        let isReturned = facts.isLent && facts.isEnding || facts.returnTime.map { $0 >= time } ?? false
+        return facts.moves.hasDeadClaimant || facts.hasPassedOn || isReturned
             || facts.holders.contains { holder in holder.isDead && holder.endTime.map { $0 >= time } ?? true }
     }
 
@@ -507,6 +511,7 @@ final class Promises {
         noted.returns += 1
         machine.story.tell(machine) { "has port \(port.number) back from \(facts.owner)" }
         noteLosses(port, facts)
+        facts.returnTime = machine.now
         _ = facts.moves.succeed(by: process, after: facts.owner.isDead ? nil : facts.owner)
         (facts.owner, facts.home, facts.isValid, facts.isEnding, facts.endTime, facts.lender) =
             (process, home, isValid, false, nil, nil)
