@@ -182,6 +182,17 @@ struct PortHomesTests {
         try others.names.register(other, name: "far")
     }
 
+    @Test func `a port that has ended at its next home keeps no name at the former ones`() throws {
+        _ = try directory()
+        let other = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(other, name: "other")
+        // The process of the first home lives.
+        let port = PortID(incarnation: other.id.incarnation, number: 77)
+        let right = WireRight(id: homes[0], queueLimit: 1, limit: 1, path: sandbox.path)
+        try sandbox.plant(NameEntry(name: "ended", right: right, of: port))
+        try sandbox.names.register(other, name: "ended")
+    }
+
     @Test func `a former owner does not take the name from the next one`() throws {
         let directory = try directory()
         let port = try MachPort(nameServer: sandbox.names)

@@ -227,8 +227,8 @@ extension RegistryDirectory {
                 if present.right.id == entry.right.id { return }
                 if present.publicID == entry.publicID {
                     // The port may have left the entry at a former home. Or it has moved on, and has the name elsewhere.
-                    let home = try homes(of: entry).home(of: entry.publicID) ?? entry.publicID
-                    if home != entry.right.id { throw .unavailable(reason: Self.isHandedOver) }
+                    let home = try homes(of: entry).home(of: entry.publicID)
+                    if home != nil, home != entry.right.id { throw .unavailable(reason: Self.isHandedOver) }
                 } else if isAlive(present, file) {
                     throw .nameInUse(present.name, by: present.port)
                 }

@@ -110,10 +110,11 @@ extension RegistryDirectory {
         // Read in this order, because a port has its next home before its move, or its loan, is over.
         let moves = try !files(in: Self.moves, of: port).isEmpty
         if try lender(of: port) != nil { return true }
-        var home = try home(of: port) ?? port
-        if isAlive(home.incarnation) { return moves || home != address }
+        // Without a note, the port is at its first home, or has ended.
+        let home = try home(of: port)
+        if isAlive((home ?? port).incarnation) { return moves || home != nil && home != address }
         try endMoves(of: port)
-        home = try self.home(of: port) ?? port
+        guard let home = try self.home(of: port) else { return false }
         return home != address && isAlive(home.incarnation)
     }
 
