@@ -108,7 +108,7 @@ struct FinishState {
     private struct Finish {
         var senders: Set<Incarnation> = []
         /// The looks at senders that may have to be given up.
-        var looks: [Incarnation: UInt64] = [:]
+        var rounds: [Incarnation: UInt64] = [:]
         /// The calls that are telling the senders. Until they end, not all senders can be done.
         var tellers = 0
         /// Nil for a port that moves.
@@ -138,9 +138,9 @@ struct FinishState {
 
     /// Whether a look at a sender goes on.
     mutating func goesOn(_ look: UInt64, at sender: Incarnation, _ number: UInt64) -> Bool {
-        guard ports[number]?.looks[sender] == look else { return false }
+        guard ports[number]?.rounds[sender] == look else { return false }
         if ports[number]?.senders.contains(sender) == true { return true }
-        ports[number]?.looks[sender] = nil
+        ports[number]?.rounds[sender] = nil
         return false
     }
 
@@ -169,9 +169,9 @@ struct FinishState {
         port.senders.insert(sender)
         if port.isDone { (port.areDone, port.isDone) = (Promise(), false) }
         var look: UInt64?
-        if port.looks[sender] == nil {
+        if port.rounds[sender] == nil {
             lastLook += 1
-            (look, port.looks[sender]) = (lastLook, lastLook)
+            (look, port.rounds[sender]) = (lastLook, lastLook)
         }
         ports[number] = port
         let since = unanswered[sender] ?? now
