@@ -84,6 +84,8 @@ final class RequestPromises {
     /// A server was told that nobody waits for the reply.
     func isCancelled(_ request: UInt32) {
         let facts = requests[Int(request)]
+        // A process that exits tells its handlers so.
+        if machine.current.process.isExiting { return }
         if let end = facts.patientUntil, machine.now < end, !facts.isOver, !facts.asker.isDead {
             machine.fail("request \(request) counts as cancelled, and \(facts.asker) waits for the reply")
         }
