@@ -3,7 +3,7 @@ import Testing
 
 /// Runs each test of a suite on a thread of its own. These tests wait for processes, and would keep the others, and the
 /// tasks that they wait for, from the few threads that tasks have.
-struct OwnThread: SuiteTrait, TestScoping {
+struct OwnThread: SuiteTrait, TestTrait, TestScoping {
     /// It is each test that gets a thread.
     let isRecursive = true
 
