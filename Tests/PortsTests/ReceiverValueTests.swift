@@ -191,6 +191,21 @@ import Testing
 
     // MARK: The end of ports
 
+    @Test func `a sender is looked at once at a time, and again when it comes after it was given up`() {
+        var state = FinishState()
+        let sender = Incarnation.random()
+        state.begin(1, nil)
+        var looks = (0..<2).map { _ in state.tell(sender, 1, at: .now)?.look }
+        _ = state.giveUp(sender, 1)
+        var goOn = [state.goesOn(1, at: sender, 1)]
+        looks.append(state.tell(sender, 1, at: .now)?.look)
+        goOn.append(state.goesOn(2, at: sender, 1))
+        _ = state.finished(sender, 1)
+        goOn.append(state.goesOn(2, at: sender, 1))
+        #expect(looks == [1, nil, 2])
+        #expect(goOn == [false, true, false])
+    }
+
     @Test func `processes that are stopped get their second once for the ends of all ports`() {
         var state = FinishState()
         let (stopped, live, start) = (Incarnation.random(), Incarnation.random(), MonotonicInstant.now)

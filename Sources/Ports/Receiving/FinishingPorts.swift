@@ -197,6 +197,8 @@ struct FinishState {
             + change(number) {
                 $0.senders.remove(sender)
                 $0.givenUp.insert(sender)
+                // Should the sender come again, it is looked at again.
+                $0.rounds[sender] = nil
             }
     }
 
