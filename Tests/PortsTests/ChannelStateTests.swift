@@ -185,7 +185,7 @@ import Testing
         let lost = state.queue.lifecycle
         #expect(lost == .moving)
         // The owner says on the next connection that the port stays.
-        _ = state.stay(keepsZeroMQ: true)
+        _ = state.stay()
         let after = state.queue.lifecycle
         #expect(after == .unconnected)
     }

@@ -223,15 +223,14 @@ struct ChannelState: ~Copyable {
     }
 
     /// The port has not moved. The next send connects again.
-    /// - Parameter keepsZeroMQ: Whether to go on by a socket that has not been drained. What is on its way there would be
-    ///   overtaken by what another way carries.
     /// - Returns: The waiter to wake.
-    mutating func stay(keepsZeroMQ: Bool) -> (any Waiter)? {
+    mutating func stay() -> (any Waiter)? {
         // A question for a lane, or for a way of descriptors, has no answer while the port moves.
         let wasAsked = giveUpAsking()
         let awaitsSocket = descriptors.isAsked
         descriptors.giveUpAsking()
-        let isConnected = keepsZeroMQ && zeroMQ.isOpen
+        // A socket that has not been drained goes on, because another way would overtake its messages.
+        let isConnected = zeroMQ.isOpen
         guard queue.stay(isConnected: isConnected) || wasAsked else { return awaitsSocket ? queue.waiters.first : nil }
         if !isConnected { closeWays() }
         credit.giveBackAll()

@@ -43,7 +43,7 @@ extension SendChannel {
     func askWhetherPortMoves() { if isOnTheMove, !hasMoved.load(ordering: .acquiring) { waitForMove() } }
 
     /// The owner says that the port has not moved.
-    func stay() { state.withLock { $0.stay(keepsZeroMQ: true) }?.wake() }
+    func stay() { state.withLock { $0.stay() }?.wake() }
 
     /// Lets the senders to a port of this runtime wait, because it is about to move.
     func waitForOwnMove() {

@@ -67,7 +67,7 @@ struct SendState {
     /// There is a socket to the port, or the owner was asked for a lane.
     mutating func connect() { lifecycle = isLocal ? .connected : .connecting }
 
-    /// The owner has made a lane. Those who have waited for it send first.
+    /// The owner has made a lane. The senders that have waited for it come first.
     mutating func accept() { if lifecycle == .connecting { (lifecycle, isFull) = (.connected, !waiters.isEmpty) } }
 
     /// There is no way any more, and nothing waits on it.
