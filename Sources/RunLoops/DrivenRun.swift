@@ -141,7 +141,7 @@ extension ThreadRunLoop {
                 let ready = loop.nextEvent(mode, .distantPast, isMainQueueAlone: isAlone)
                 if ready == nil, !loop.isWoken, !pass.limit.hasPassed { return nil }
                 loop.wakesFromSleep(loop.wakeUp(by: ready))
-                event = loop.state.withLock { loop.event(for: ready, mode.index, &$0) }
+                event = loop.state.withLock { loop.event(for: ready, mode, &$0) }
                 loop.notify(.afterWaiting, mode)
             }
             phase = .between

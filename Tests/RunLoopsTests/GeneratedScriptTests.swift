@@ -36,6 +36,16 @@ import Testing
         }
     }
 
+    /// A mode that becomes common during a run. Both loops decide at a run's begin whether it serves the main queue.
+    @Test(.enabled(if: !isThreadSanitized), arguments: [35607, 42285])
+    func `both loops tell the same story of scripts that differed once`(_ seed: UInt64) {
+        let script = GeneratedScript(seed: seed, onMain: true)
+        #expect("\(script)".contains("make m1 common"), "the generator has changed, and needs other seeds")
+        let tally = Self.tally(of: "main", seed, 1, 60, slot: 25)
+        #expect(tally.equal == 1)
+        for mismatch in tally.mismatches { Issue.record("\(mismatch.report)") }
+    }
+
     private static func summary(of tally: Tally, _ thread: String) -> String {
         let parted = tally.parted.sorted { $0.value > $1.value }.map { "\n    \($0.value): \($0.key)" }.joined()
         return "generated scripts on \(thread) threads: \(tally.count) played, \(tally.equal) equal "

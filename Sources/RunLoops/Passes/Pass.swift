@@ -19,6 +19,8 @@ struct OpenMode {
     let depth: Int
     let flags: ModeFlags
     let waitSet: WaitSet
+    /// Whether the run serves libdispatch's main queue, which is decided at its begin, as in CFRunLoop.
+    let servesMainQueue: Bool
 }
 
 /// The state of a run from one pass to the next.

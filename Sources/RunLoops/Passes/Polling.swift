@@ -105,7 +105,7 @@ extension LoopCore {
             if let ready = mode.waitSet.wait(until: .distantPast), ready.token != ModeItems.wakeToken {
                 return state.withLock { state in
                     if ready.token == watched.token { state.polling.hit() }
-                    return event(for: ready, mode.index, &state)
+                    return event(for: ready, mode, &state)
                 }
             }
             let now = MonotonicInstant.now

@@ -94,7 +94,8 @@ extension LoopCore {
             if outer != .none { state.runs[state.runs.count - 1].isStopped = outer == .stopped }
             state.runs.append(OpenRun(mode: index, formerState: wakeStateTaken()))
             return OpenMode(
-                index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet)
+                index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet,
+                servesMainQueue: mayServeMainQueue(state, mode: index))
         }
     }
 
@@ -149,7 +150,8 @@ extension LoopCore {
     }
 
     private func isEmpty(_ state: borrowing LoopState, mode: Int) -> Bool {
-        guard !servesMainQueue(state, mode: mode), state.modes[mode].hasNoSourceOrTimer else { return false }
+        if mayServeMainQueue(state, mode: mode), crl_main_queue_descriptor() >= 0 { return false }
+        guard state.modes[mode].hasNoSourceOrTimer else { return false }
         return !blocks.hasDue(in: state.modes[mode].flags.blockModes)
     }
 
@@ -203,11 +205,11 @@ extension LoopCore {
         return handled
     }
 
-    /// Whether the mode serves libdispatch's main queue. A common mode of the main loop does, outside of the queue's
-    /// callouts.
-    func servesMainQueue(_ state: borrowing LoopState, mode: Int) -> Bool {
+    /// Whether a run that begins now in the mode serves libdispatch's main queue. In a common mode of the main loop it
+    /// does, outside of the queue's callouts.
+    private func mayServeMainQueue(_ state: borrowing LoopState, mode: Int) -> Bool {
         isMain && !drainsMainQueue.load(ordering: .relaxed)
-            && state.modes[mode].flags.isCommon.load(ordering: .acquiring) && crl_main_queue_descriptor() >= 0
+            && state.modes[mode].flags.isCommon.load(ordering: .acquiring)
     }
 
     private func drainMainQueue() {
@@ -218,8 +220,10 @@ extension LoopCore {
     }
 
     private func mainQueueIsReady(_ mode: OpenMode) -> Bool {
-        guard isMain, !crl_is_forked(), state.withLock({ servesMainQueue($0, mode: mode.index) }) else { return false }
-        var main = pollfd(fd: crl_main_queue_descriptor(), events: Int16(POLLIN), revents: 0)
+        guard mode.servesMainQueue, !crl_is_forked() else { return false }
+        let descriptor = crl_main_queue_descriptor()
+        guard descriptor >= 0 else { return false }
+        var main = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&main, 1, 0) == 1
     }
 

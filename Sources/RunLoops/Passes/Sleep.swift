@@ -42,7 +42,7 @@ extension LoopCore {
         }
         let ready = nextEvent(mode, isPolling ? nil : limit, isMainQueueAlone: isMainQueueAlone)
         if !isPolling { wakesFromSleep(wakeUp(by: ready)) } else if ready == nil, !isRaised { return .none }
-        return state.withLock { event(for: ready, mode.index, &$0) }
+        return state.withLock { event(for: ready, mode, &$0) }
     }
 
     /// False when the loop must not sleep, because after a wake-up since the pass began it must see the work first.
@@ -84,22 +84,22 @@ extension LoopCore {
     /// Makes the wait set report the mode's timers and, where the run serves it, the main queue.
     func prepareWait(_ mode: OpenMode, _ state: inout LoopState) {
         state.modes[mode.index].armTimer()
-        if isMain { state.modes[mode.index].watchMainQueue(servesMainQueue(state, mode: mode.index)) }
+        if isMain { state.modes[mode.index].watchMainQueue(mode.servesMainQueue) }
     }
 
     /// Whether a mode's sleep is over. The descriptor is its wait set's.
     func hasWork(_ waitSet: Int32) -> Bool { isWoken || crl_poll(waitSet, -1, 0) != 0 }
 
-    func event(for ready: WaitSet.Event?, _ mode: Int, _ state: inout LoopState) -> PassEvent {
+    func event(for ready: WaitSet.Event?, _ mode: OpenMode, _ state: inout LoopState) -> PassEvent {
         switch ready?.token {
         case nil, ModeItems.wakeToken?:
-            return state.modes[mode].raisedTurn().map { .source($0, []) } ?? .none
+            return state.modes[mode.index].raisedTurn().map { .source($0, []) } ?? .none
         case ModeItems.timerToken?: return .timers
         case ModeItems.mainQueueToken?:
-            return servesMainQueue(state, mode: mode) ? .mainQueue : .none
+            return mode.servesMainQueue ? .mainQueue : .none
         case let token?:
-            guard let ready, let watched = state.modes[mode].sources1[token] else { return .none }
-            state.modes[mode].hadTurn(token)
+            guard let ready, let watched = state.modes[mode.index].sources1[token] else { return .none }
+            state.modes[mode.index].hadTurn(token)
             return .source(watched, ready.readiness)
         }
     }
@@ -127,7 +127,7 @@ extension LoopCore {
             isOwnTurn = false
             let ready = nextEvent(mode, limit.map { _ in .distantPast }, isMainQueueAlone: isMainQueueAlone)
             guard let limit, ready == nil, !isWoken, !limit.hasPassed
-            else { return state.withLock { event(for: ready, mode.index, &$0) } }
+            else { return state.withLock { event(for: ready, mode, &$0) } }
         }
     }
 }
