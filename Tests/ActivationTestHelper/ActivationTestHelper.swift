@@ -142,7 +142,10 @@ private struct TestService: ServiceProgram {
     static func launch() async throws {
         var program = WorkerProcess.Configuration("/proc/self/exe", ["wait-for-port"])
         program.environment = .inherit.updating(["PORTS_ACTIVATED": "1"])
-        let worker = try WorkerProcess.start(program, port: try MachPort().sendRight)
+        // Valid until the process ends.
+        let port = try MachPort()
+        defer { port.invalidate() }
+        let worker = try WorkerProcess.start(program, port: port.sendRight)
         _ = try await worker.checkIn(before: .now + .seconds(60))
         note("\(worker.pid)")
         while true { try await Task.sleep(for: .seconds(1000)) }
