@@ -1,7 +1,8 @@
 import Glibc
-import Ports
 import RunLoops
 import TestSupport
+
+@testable import Ports
 
 // Processes that are treated badly, or treat others so.
 
@@ -180,6 +181,8 @@ func registerOnFullDisk(_ way: String?) throws -> Never {
     }
     guard try PortNameServer.shared.names() == ["first"] else { fail("names \(try PortNameServer.shared.names())") }
     guard try PortNameServer.shared.port(forName: "first") == first.sendRight else { fail("the first is lost") }
+    // Is refused as well.
+    try first.receiver.exposure.directoryOfSocket().renewNames()
     try first.sendRight.send(MachPort.Message(id: 4))
     guard try first.receive(before: .now + .seconds(20)).id == 4 else { fail("not received") }
     unlink(filler)
@@ -187,6 +190,8 @@ func registerOnFullDisk(_ way: String?) throws -> Never {
     setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
     try PortNameServer.shared.register(second, name: "second")
     guard try PortNameServer.shared.port(forName: "second") == second.sendRight else { fail("the second is lost") }
+    let files = entries(of: registry + "/names/second")
+    guard files == [second.receiver.id.file] else { fail("the second name has the files \(files ?? [])") }
     exit(0)
 }
 

@@ -419,6 +419,23 @@ import Testing
         #expect(!right.isValid)
     }
 
+    @Test func `an owner may be alive between two connections`() throws {
+        let (listener, right) = try stand()
+        let (control, incarnation) = (PortRuntime.shared.control, right.id.incarnation)
+        #expect(!control.mayBeAlive(incarnation))
+        right.onInvalidation {}
+        var connection: Raw? = try caller(at: listener)
+        connection?.send(Samples.hello(incarnation))
+        #expect(connection?.receive() == Samples.packet(.watch(1)))
+        #expect(control.mayBeAlive(incarnation))
+        connection = nil
+        // The next caller gets no answer.
+        let next = try caller(at: listener)
+        #expect(!control.isAlive(incarnation))
+        #expect(control.mayBeAlive(incarnation))
+        withExtendedLifetime((right, next)) {}
+    }
+
     @Test func `of two connections the second is asked what the first was, when that ends`() throws {
         let (port, path) = try exposed()
         let (listener, right) = try stand()

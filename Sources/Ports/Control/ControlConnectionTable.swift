@@ -309,6 +309,12 @@ final class ControlConnectionTable: Sendable {
             && connections.allSatisfy { !$0.socket.hasHungUp && !ProcessStatus.isEnding($0.pid) }
     }
 
+    /// Whether the process may be alive: as ``isAlive(_:)``, and between two connections as long as the kernel has it.
+    func mayBeAlive(_ peer: Incarnation) -> Bool {
+        let former = state.withLock { $0.connected[peer] == nil ? $0.former[peer] : nil }
+        return former.map { $0.process.state == .running } ?? isAlive(peer)
+    }
+
     /// Whether the process reads nothing: it is stopped, or hangs.
     func isDeaf(_ peer: Incarnation) -> Bool { connections(to: peer).contains(where: \.socket.hasUnread) }
 

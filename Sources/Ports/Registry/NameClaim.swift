@@ -251,8 +251,9 @@ extension RegistryDirectory {
     /// Writes the entry over the port's own one, or beside those of its former homes, so that nobody finds the name free
     /// meanwhile. Claims the name when it has no entry.
     private func enter(_ entry: NameEntry, _ file: String) throws(PortError) {
-        try prepare(entry, file)
+        // Also what a failed write leaves, which would go to the next name's folder.
         defer { discardPrepared(entry, file) }
+        try prepare(entry, file)
         guard folder.rename(ownFile("new/\(entry.right.id.file)"), to: Self.file(file, of: entry.right.id)) else {
             guard errno == ENOENT else { throw failure("rename", Self.file(file)) }
             return try claim(entry, file)

@@ -256,7 +256,7 @@ final class PendingReplies: Sendable {
     }
 
     private func end(of port: PortID, didEnd: Bool) -> PortEnd {
-        PortEnd(port: port, isOwnerAlive: statistics.control.isAlive(port.incarnation), didEnd: didEnd)
+        PortEnd(port: port, isOwnerAlive: statistics.control.mayBeAlive(port.incarnation), didEnd: didEnd)
     }
 
     private func settle(_ end: PortEnd) {

@@ -147,7 +147,7 @@ extension SentMessage {
     {
         let way: Way =
             switch (carrier, former) {
-            case (.ownProcess, _), (_, .ownProcess): .ownQueue
+            case (.ownProcess, _), (.lane, .ownProcess): .ownQueue
             case (.lane, .zeroMQ): .zeroMQ
             case (.lane, _): .lane
             default: .zeroMQ
