@@ -66,6 +66,15 @@ struct RequestPlaceTests {
         #expect(place.repliesTaken(from: homes[1], didEnd: true) == .nothing)
     }
 
+    /// Nobody may know the next home any more, and a reply may be on its way from there.
+    @Test func `late news of a home that has ended come after its replies`() {
+        var place = sent()
+        #expect(place.ended(homes[0]) == .takeReplies)
+        #expect(place.movedOn(from: homes[0]) == .nothing)
+        #expect(place.portLeft(homes[0]) == .nothing)
+        #expect(place.repliesTaken(from: homes[0], didEnd: true) == .follow)
+    }
+
     @Test func `nobody is asked for a request before it is sent`() {
         var place = RequestPlace(homes[0])
         #expect(place.ended(homes[0]) == .nothing)

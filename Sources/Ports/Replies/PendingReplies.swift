@@ -260,7 +260,15 @@ final class PendingReplies: Sendable {
     }
 
     private func settle(_ end: PortEnd) {
-        if (try? housekeeping.perform { self.settle(end, nil) }) == nil { goOn(end) }
+        do {
+            try housekeeping.perform {
+                // A process that has a reply for this one, which was stopped, has said so before.
+                self.statistics.control.receiveAll()
+                self.settle(end, nil)
+            }
+        } catch {
+            goOn(end)
+        }
     }
 
     /// The message that was taken last may not have been handled before.

@@ -130,6 +130,8 @@ struct RequestPlace: Equatable {
             stage = .unsent(.ended)
             return .nothing
         }
+        // Late news of the home must not end the request before.
+        stage = .settling
         return .takeReplies
     }
 
