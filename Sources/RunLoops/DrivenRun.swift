@@ -56,8 +56,8 @@ extension ThreadRunLoop {
             contract(mode != .common, "the common modes are no mode to run: name one of them")
             let loop = ThreadRunLoop.current
             try loop.checkThread()
-            guard let opened = try loop.open(mode, mayBeEmpty: true) else { throw .loopEnded }
-            loop.notify(.entry, opened)
+            guard var opened = try loop.open(mode, mayBeEmpty: true) else { throw .loopEnded }
+            loop.enter(&opened)
             self.init(loop, opened, Pass(limit: .distantFuture, returnAfterSourceHandled: false, mayBeEmpty: true))
         }
 
@@ -68,8 +68,8 @@ extension ThreadRunLoop {
         ) throws(RunLoopError) {
             let loop = ThreadRunLoop.current
             try loop.checkThread()
-            guard let opened = try loop.open(mode) else { return nil }
-            loop.notify(.entry, opened)
+            guard var opened = try loop.open(mode) else { return nil }
+            loop.enter(&opened)
             self.init(loop, opened, Pass(limit: limit(), returnAfterSourceHandled: returnAfterSourceHandled))
         }
 

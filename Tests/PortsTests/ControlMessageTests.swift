@@ -31,8 +31,10 @@ import Testing
             30: 17,
         ]
         for kind in [UInt8](0...255) {
+            // The last field of packet 30 is 0 or 1.
+            let fields: [UInt8] = kind == 30 ? [1] + [UInt8](repeating: 0, count: 7) : [UInt8](repeating: 1, count: 8)
             for size in 0...40 {
-                let isOne = message([UInt8]([kind] + [UInt8](repeating: 1, count: 40)).prefix(size) + []) != nil
+                let isOne = message(([kind] + fields + fields + fields + fields + fields).prefix(size) + []) != nil
                 #expect(isOne == (kind == 14 || kind == 29 ? size > 9 : sizes[kind] == size))
             }
         }
@@ -43,6 +45,7 @@ import Testing
             #expect(message(whole + [110]) == nil)
             for bad: UInt8 in [0, 0xff] { #expect(message(whole.dropLast() + [bad]) == nil) }
         }
+        #expect(message([30, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]) == nil)
     }
 
     @Test func `a hello makes the round trip, and is at least so long`() {

@@ -35,7 +35,7 @@ struct RequestPlaceTests {
 
     @Test func `a reply on its way has time to arrive in a process that was stopped past the deadline`() {
         typealias Found = StatisticsCollector.Collected
-        var end = PendingReplies.PortEnd(port: homes[0], isOwnerAlive: true, didEnd: true, deadline: .now)
+        var end = PendingReplies.PortEnd(port: homes[0], .connected, didEnd: true, deadline: .now)
         let none = Found(statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
         let one = Found(statistics: .init(received: 5, waiting: 1), isQueued: false, silent: [])
         let checks = PendingReplies.PortEnd.mostLateChecks
@@ -72,7 +72,19 @@ struct RequestPlaceTests {
         #expect(place.ended(homes[0]) == .takeReplies)
         #expect(place.movedOn(from: homes[0]) == .nothing)
         #expect(place.portLeft(homes[0]) == .nothing)
+        // The end of an earlier look at a living home, in which the reply may not have come yet.
+        #expect(place.repliesTaken(from: homes[0], didEnd: false) == .nothing)
         #expect(place.repliesTaken(from: homes[0], didEnd: true) == .follow)
+    }
+
+    @Test func `a reply of an owner without a connection may be on its way`() {
+        let none = StatisticsCollector.Collected(
+            statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
+        var end = PendingReplies.PortEnd(port: homes[0], .unconnected, didEnd: true)
+        let waits = end.mayHaveReply(at: 1, none)
+        end.owner = .dead
+        let waitsForDead = end.mayHaveReply(at: 1, none)
+        #expect(waits && !waitsForDead)
     }
 
     @Test func `nobody is asked for a request before it is sent`() {

@@ -309,10 +309,14 @@ final class ControlConnectionTable: Sendable {
             && connections.allSatisfy { !$0.socket.hasHungUp && !ProcessStatus.isEnding($0.pid) }
     }
 
-    /// Whether the process may be alive: as ``isAlive(_:)``, and between two connections as long as the kernel has it.
+    /// Whether the process may be alive: as ``isAlive(_:)``, and also when its connections have ended, as long as the kernel
+    /// has it.
     func mayBeAlive(_ peer: Incarnation) -> Bool {
-        let former = state.withLock { $0.connected[peer] == nil ? $0.former[peer] : nil }
-        return former.map { $0.process.state == .running } ?? isAlive(peer)
+        let (connections, former) = state.withLock { state in
+            state.crashed.contains(peer) ? ([], nil) : (state.connected[peer] ?? [], state.former[peer])
+        }
+        guard let last = connections.last else { return former?.process.state == .running }
+        return last.process.state == .running || !last.socket.hasHungUp && last.process.state != .ended
     }
 
     /// Whether the process reads nothing: it is stopped, or hangs.

@@ -9,6 +9,8 @@ final class PendingReplies: Sendable {
         var late = 0
         /// The homes that their ports have left, and whose replies are being taken.
         var left: Set<PortID> = []
+        /// The ends of homes about which nothing was done yet.
+        var ends: [PortEnd] = []
     }
 
     private let channels: ChannelTable
@@ -204,7 +206,8 @@ final class PendingReplies: Sendable {
     /// The end of a port that was asked, or its move to another home.
     struct PortEnd {
         let port: PortID
-        let isOwnerAlive: Bool
+        /// As far as this process knows at a check.
+        var owner: Owner
         /// False when the port has left its owner, which lives.
         let didEnd: Bool
         /// The end of the wait for replies that were sent before. A reply may wait for room as long.
@@ -220,9 +223,16 @@ final class PendingReplies: Sendable {
         static let mostLateChecks = 10
 
         init(
-            port: PortID, isOwnerAlive: Bool, didEnd: Bool, deadline: MonotonicInstant = .now + .seconds(10)
+            port: PortID, _ owner: Owner, didEnd: Bool, deadline: MonotonicInstant = .now + .seconds(10)
         ) {
-            (self.port, self.isOwnerAlive, self.didEnd, self.deadline) = (port, isOwnerAlive, didEnd, deadline)
+            (self.port, self.owner, self.didEnd, self.deadline) = (port, owner, didEnd, deadline)
+        }
+
+        enum Owner {
+            case connected
+            /// Between two connections.
+            case unconnected
+            case dead
         }
 
         /// Whether a reply may be on its way to a port. Replies and the notice of the end travel by different
@@ -238,7 +248,12 @@ final class PendingReplies: Sendable {
         private mutating func isOnItsWay(
             _ replyPort: UInt64, _ statistics: PortStatistics, _ found: StatisticsCollector.Collected
         ) -> Bool {
-            if isOwnerAlive { return statistics.waiting > 0 || found.silent.contains(port.incarnation) }
+            switch owner {
+            case .connected: return statistics.waiting > 0 || found.silent.contains(port.incarnation)
+            // It was not asked.
+            case .unconnected: return true
+            case .dead: break
+            }
             // All messages of a dead process have arrived, but perhaps not all were taken.
             let first = received[replyPort, default: statistics.received]
             received[replyPort] = first
@@ -255,29 +270,43 @@ final class PendingReplies: Sendable {
         settle(end(of: port, didEnd: true))
     }
 
-    private func end(of port: PortID, didEnd: Bool) -> PortEnd {
-        PortEnd(port: port, isOwnerAlive: statistics.control.mayBeAlive(port.incarnation), didEnd: didEnd)
+    private func end(of port: PortID, didEnd: Bool) -> PortEnd { PortEnd(port: port, owner(of: port), didEnd: didEnd) }
+
+    private func owner(of port: PortID) -> PortEnd.Owner {
+        if !statistics.control.mayBeAlive(port.incarnation) { return .dead }
+        return statistics.control.isConnected(to: port.incarnation) ? .connected : .unconnected
     }
 
     private func settle(_ end: PortEnd) {
+        let isFirst = state.withLock { state in
+            state.ends.append(end)
+            return state.ends.count == 1
+        }
+        guard isFirst else { return }
         do {
             try housekeeping.perform {
                 // A process that has a reply for this one, which was stopped, has said so before.
                 self.statistics.control.receiveAll()
-                self.settle(end, nil)
+                for end in self.takeEnds() { self.settle(end, nil) }
             }
         } catch {
-            goOn(end)
+            for end in takeEnds() { goOn(end) }
         }
     }
+
+    private func takeEnds() -> [PortEnd] { state.withLock { exchange(&$0.ends, with: []) } }
 
     /// The message that was taken last may not have been handled before.
     private static let handlingTime = Duration.milliseconds(50)
 
     /// Lets the port's requests go on when no reply is on its way.
     private func settle(_ end: PortEnd, _ rest: [UInt64]?) {
-        let replyPorts = rest ?? replyPorts(of: end)
-        guard let first = replyPorts.first else {
+        guard let rest else {
+            var end = end
+            end.owner = owner(of: end.port)
+            return settle(end, replyPorts(of: end))
+        }
+        guard let first = rest.first else {
             return housekeeping.perform(after: Self.handlingTime) { self.goOn(end) }
         }
         statistics.collect(for: first) { found in
@@ -285,7 +314,7 @@ final class PendingReplies: Sendable {
             if end.mayHaveReply(at: first, found) {
                 self.housekeeping.perform(after: .milliseconds(50)) { [end] in self.settle(end, nil) }
             } else {
-                self.settle(end, Array(replyPorts.dropFirst()))
+                self.settle(end, Array(rest.dropFirst()))
             }
         }
     }
@@ -294,7 +323,7 @@ final class PendingReplies: Sendable {
     /// owner whose replies wait for room.
     private func replyPorts(of end: PortEnd) -> [UInt64] {
         Set(state.withLock { $0.pending.all(to: end.port).map(\.replyPort) }).filter {
-            !statistics.takeLane(of: end.port.incarnation, at: $0) || end.isOwnerAlive
+            !statistics.takeLane(of: end.port.incarnation, at: $0) || end.owner != .dead
         }
     }
 

@@ -13,6 +13,8 @@ struct RequestPlace: Equatable {
         case doubted
         /// The home does not have the request any more, and its replies are being taken.
         case settling
+        /// The home has ended, and its replies are being taken.
+        case ended
         /// The home does not have the request any more, and the asker does not know the next home yet.
         case gone
         /// The home was asked for the request.
@@ -81,7 +83,7 @@ struct RequestPlace: Equatable {
         case .doubted:
             stage = .settling
             return .takeReplies
-        case .settling: return .nothing
+        case .settling, .ended: return .nothing
         case .unsent, .there, .gone, .asked:
             stage = .gone
             return .follow
@@ -98,7 +100,7 @@ struct RequestPlace: Equatable {
     func unanswered() -> Step {
         switch stage {
         case .unsent, .there, .doubted: .end
-        case .gone, .asked, .settling: .takeReplies
+        case .gone, .asked, .settling, .ended: .takeReplies
         }
     }
 
@@ -116,7 +118,7 @@ struct RequestPlace: Equatable {
             guard isTold else { return .nothing }
             stage = .doubted
             return .askThere
-        case .settling: return .nothing
+        case .settling, .ended: return .nothing
         case .gone: return .follow
         // Perhaps it has sent the reply before.
         case .asked: return .takeReplies
@@ -131,7 +133,7 @@ struct RequestPlace: Equatable {
             return .nothing
         }
         // Late news of the home must not end the request before.
-        stage = .settling
+        stage = .ended
         return .takeReplies
     }
 

@@ -123,7 +123,7 @@ enum ControlMessage: Equatable {
         case (26, 2): self = .requestMoved(field(0), request: field(1))
         case (27, 2): self = .hasRequest(field(0), request: field(1))
         case (28, 2): self = .requestIsHere(field(0), request: field(1))
-        case (30, 2): self = .zeroMQ(field(0), isOpen: field(1) != 0)
+        case (30, 2) where field(1) <= 1: self = .zeroMQ(field(0), isOpen: field(1) == 1)
         default: return nil
         }
     }

@@ -19,8 +19,8 @@ struct OpenMode {
     let depth: Int
     let flags: ModeFlags
     let waitSet: WaitSet
-    /// Whether the run serves libdispatch's main queue, which is decided at its begin, as in CFRunLoop.
-    let servesMainQueue: Bool
+    /// Whether the run serves libdispatch's main queue: decided once, after the entry observers, as in CFRunLoop.
+    var servesMainQueue = false
 }
 
 /// The state of a run from one pass to the next.

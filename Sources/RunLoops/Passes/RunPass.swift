@@ -8,8 +8,8 @@ extension LoopCore {
         _ mode: RunLoopMode, until limit: @autoclosure () -> MonotonicInstant, returnAfterSourceHandled: Bool
     ) throws(RunLoopError) -> RunLoopResult {
         try checkThread()
-        guard let run = try open(mode) else { return .finished }
-        notify(.entry, run)
+        guard var run = try open(mode) else { return .finished }
+        enter(&run)
         // A time in seconds counts from here, as CFRunLoop's does.
         let result = self.run(run, until: limit(), returnAfterSourceHandled: returnAfterSourceHandled)
         // A callout has forked, and the run and its wait set belong to the parent.
@@ -94,9 +94,14 @@ extension LoopCore {
             if outer != .none { state.runs[state.runs.count - 1].isStopped = outer == .stopped }
             state.runs.append(OpenRun(mode: index, formerState: wakeStateTaken()))
             return OpenMode(
-                index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet,
-                servesMainQueue: mayServeMainQueue(state, mode: index))
+                index: index, depth: state.runs.count, flags: state.modes[index].flags, waitSet: waitSet)
         }
+    }
+
+    @inline(__always)
+    func enter(_ mode: inout OpenMode) {
+        notify(.entry, mode)
+        if isMain { mode.servesMainQueue = state.withLock { [index = mode.index] in mayServeMainQueue($0, mode: index) } }
     }
 
     func close() {

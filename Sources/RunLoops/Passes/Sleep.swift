@@ -84,7 +84,7 @@ extension LoopCore {
     /// Makes the wait set report the mode's timers and, where the run serves it, the main queue.
     func prepareWait(_ mode: OpenMode, _ state: inout LoopState) {
         state.modes[mode.index].armTimer()
-        if isMain { state.modes[mode.index].watchMainQueue(mode.servesMainQueue) }
+        if isMain { state.modes[mode.index].watchMainQueue(mode.servesMainQueue && crl_main_queue_descriptor() >= 0) }
     }
 
     /// Whether a mode's sleep is over. The descriptor is its wait set's.
