@@ -150,8 +150,7 @@ final class ServiceLife: Sendable {
         do {
             // The loan has it then.
             let deadline = ContinuousClock.now + Self.claimTime
-            let server = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline)
-            server.port.expectExplanation()
+            _ = try await LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline)
             state.withLock { $0.isDone = true }
             note(.stopping(pid: process.pid))
             killLater()

@@ -12,10 +12,10 @@ extension ThreadRunLoop {
         Self.wakeDriven { $0 === self }
         var joined: [Item] = []
         do throws(RunLoopError) {
-            for item in state.withLock({ $0.commonItems }) where !contains(item, mode) {
+            for item in state.withLock({ $0.commonItems.all }) where !contains(item, mode) {
                 _ = try insert(item) { state in
                     // The item may have been removed meanwhile.
-                    Walk(modes: state.commonItems.contains { $0.id == item.id } ? [mode] : [])
+                    Walk(modes: state.commonItems.contains(item) ? [mode] : [])
                 }
                 joined.append(item)
             }

@@ -393,11 +393,25 @@ import Testing
         #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
     }
 
-    @Test func `a port whose directory was removed does not come back, and its lender learns that`() throws {
+    @Test func `a port comes back though its directory was removed meanwhile`() throws {
         let lent = try lendWithQueues()
         try sandbox.remake()
         lent.port.invalidate()
-        #expect(errorKind { _ = try lent.loan.takeBack(before: .now + .seconds(30)) } == "isInvalid")
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try ids(port, 190) == Array(11...200))
+        #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
+    }
+
+    @Test func `a lender that claims its port explains what the borrower has lost`() throws {
+        let lent = try lend(to: homes.runtime())
+        lent.loan.standby.expectExplanation()
+        let lender = try #require(lent.loan.receiveRight.offer.channel.retainedRuntime() as PortRuntime?)
+        let claimed = try homes.received(lent.port, in: lender).claim(before: .patience)
+        let reasons = Shared<[String?]>([])
+        claimed.receiver.arrival?.whenExplained { reason in reasons.withLock { $0.append(reason) } }
+        #expect(reasons.withLock { $0 } == [])
+        claimed.explain("it was killed")
+        #expect(reasons.withLock { $0 } == ["it was killed"])
     }
 
     @Test func `without its lender a port ends with its borrower`() throws {

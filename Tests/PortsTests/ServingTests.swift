@@ -224,6 +224,24 @@ import Testing
         #expect(isDone(state.finished(senders[2], 1)))
     }
 
+    @Test func `processes that watch a hidden port for the first time are told, and not waited for`() {
+        let (sender, newcomer) = (Incarnation.random(), Incarnation.random())
+        var state = FinishState()
+        state.begin(1, nil)
+        #expect(state.tell(sender, 1, at: .now)?.look != nil)
+        _ = state.tellersEnd(1)
+        state.awaitNoOthers(1)
+        let told = state.tell(newcomer, 1, at: .now)
+        #expect(told?.moves == true && told?.look == nil)
+        // A sender whose connection was cut may have messages on their way.
+        _ = state.connectionEnded(sender)
+        _ = state.tell(sender, 1, at: .now)
+        #expect(state.areDone(1)?.value == nil)
+        _ = state.finished(sender, 1)
+        #expect(state.areDone(1) != nil)
+        #expect(state.givenUp(1).isEmpty)
+    }
+
     @Test func `a port that finishes waits for rights, not for ever, and on any thread`() async throws {
         let rights = Shared<[ReplyRight]>([])
         let server = try LocalMessagePort { (request: MessagePortRequest) in

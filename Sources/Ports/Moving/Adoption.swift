@@ -156,7 +156,10 @@ final class Adoption: Sendable {
         let lender = message.lender(from: 1)
         let taken = try message.descriptor(ofComponent: 3).map { (memory) throws(PortError) in try TakenCount(memory) }
         lender?.watch()
-        _ = port.receiver.makeArrival()
+        let arrival = port.receiver.makeArrival()
+        if let standby = standby(for: id, directory), standby.arrival?.expectsExplanation == true {
+            arrival.expectExplanation()
+        }
         let isFirst = phase.withLock { phase in
             guard case .claimed = phase else { return false }
             phase = .taking(
@@ -197,13 +200,18 @@ final class Adoption: Sendable {
         outcome.set(.success(taking.port))
     }
 
-    /// The port may be one that this process had lent.
+    /// The port of this process that waits for the claimed one, if this process has lent it.
+    private func standby(for port: PortID, _ directory: RegistryDirectory) -> Receiver? {
+        guard let lender = (try? directory.lender(of: port)) ?? nil, lender.incarnation == runtime.incarnation else {
+            return nil
+        }
+        return runtime.ports.port(lender.number)
+    }
+
     private func endOwnLoan(_ taking: Taking) {
-        guard let lender = (try? taking.directory.lender(of: taking.port.id)) ?? nil,
-            lender.incarnation == runtime.incarnation
-        else { return }
+        guard let waiting = standby(for: taking.port.id, taking.directory) else { return }
         taking.port.receiver.arrival?.setLender(nil)
-        runtime.ports.port(lender.number)?.arrival?.standby?.hasCome(as: taking.port)
+        waiting.arrival?.standby?.hasCome(as: taking.port)
     }
 
     private func takeNames(_ message: MachPort.Message, _ receiver: Receiver) {

@@ -151,6 +151,7 @@ struct HandOver: ~Copyable {
         }
         finishing.begin(number, nil)
         if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
+        finishing.awaitNoOthers(number)
         while true {
             try take(&waiting)
             // A sender that has come since makes another promise.

@@ -366,8 +366,8 @@ extension MachPort {
 }
 
 extension MachPort {
-    /// Lets the askers of requests that a former owner of the port has taken, and not answered, wait for the reason. For a
-    /// lender that will know how the borrower has ended.
+    /// Lets the askers of requests that a former owner of the port has taken, and not answered, wait for the reason. For the
+    /// port that waits at a lender, which will know how the borrower has ended, and then for the one that the lender claims.
     package func expectExplanation() { receiver.makeArrival().expectExplanation() }
 
     /// Gives the reason, with which the requests fail: ``PortError/failed(port:_:)``. Without one they are

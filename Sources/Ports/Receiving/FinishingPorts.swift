@@ -23,6 +23,10 @@ final class FinishingPorts: Sendable {
         end { $0.tellersEnd(number) }
     }
 
+    /// Waits for no process that watches the port for the first time from now on: it can't have sent anything to a port whose
+    /// socket is hidden. Those that come one after another would hold up the port for ever.
+    func awaitNoOthers(_ number: UInt64) { state.withLock { $0.awaitNoOthers(number) } }
+
     /// Set when all current senders have sent their last messages and the port has taken them, or the senders are given
     /// up. Nil when the port does not finish.
     func areDone(_ number: UInt64) -> Promise<Void>? { state.withLock { $0.areDone(number) } }
@@ -107,6 +111,9 @@ struct FinishState {
 
     private struct Finish {
         var senders: Set<Incarnation> = []
+        /// All that were told, until no others are waited for.
+        var known: Set<Incarnation> = []
+        var awaitsOthers = true
         /// The looks at senders that may have to be given up.
         var rounds: [Incarnation: UInt64] = [:]
         /// The calls that are telling the senders. Until they end, not all senders can be done.
@@ -152,6 +159,8 @@ struct FinishState {
         ports[number, default: Finish(requests: requests)].tellers += 1
     }
 
+    mutating func awaitNoOthers(_ number: UInt64) { ports[number]?.awaitsOthers = false }
+
     mutating func tellersEnd(_ number: UInt64) -> [Effect] { change(number) { $0.tellers -= 1 } }
 
     struct Told {
@@ -166,6 +175,10 @@ struct FinishState {
     /// - Returns: Nil when the port neither finishes nor moves.
     mutating func tell(_ sender: Incarnation, _ number: UInt64, at now: MonotonicInstant) -> Told? {
         guard var port = ports[number] else { return nil }
+        if !port.awaitsOthers, !port.known.contains(sender) {
+            return Told(end: now, moves: port.requests == nil, look: nil)
+        }
+        port.known.insert(sender)
         port.senders.insert(sender)
         if port.isDone { (port.areDone, port.isDone) = (Promise(), false) }
         var look: UInt64?

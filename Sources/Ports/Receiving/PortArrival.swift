@@ -86,6 +86,8 @@ final class PortArrival: Sendable {
     /// Lets ``whenExplained(_:)`` wait for ``explain(_:)``.
     func expectExplanation() { state.withLock { ($0.explanation, $0.unexplained) = (Promise(), 0) } }
 
+    var expectsExplanation: Bool { state.withLock { $0.explanation != nil } }
+
     /// The most askers that wait for a reason. A peer may ask for any number of requests that were never there.
     private static let mostUnexplained = 16_384
 

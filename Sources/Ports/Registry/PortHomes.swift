@@ -135,7 +135,8 @@ extension RegistryDirectory {
     /// - Throws: ``PortError`` when the directory cannot be written now.
     func takeBack(_ port: PortID, at home: PortID) throws(PortError) -> Bool {
         if folder.rename(Self.loanFile(port, of: home), to: Self.homeFile(port)) { return true }
-        if errno == ENOENT { return false }
+        // Or somebody has removed the directory with the note.
+        if errno == ENOENT { return !isInPlaceNow }
         throw failure("rename", Self.homeFile(port))
     }
 

@@ -90,9 +90,9 @@ extension PortRuntime: RuntimeEvents {
             guard let port = ports.port(number) else { return peer.tellInvalidated(number) }
             // The sender of a port that moves or ends goes on elsewhere, or learns the end.
             if port.isLeaving || !port.isValid { return }
-            if !port.makeDescriptorSocket(for: peer, question: question) {
-                peer.send(.noDescriptorSocket(number, question: question))
-            }
+            if port.makeDescriptorSocket(for: peer, question: question) { return }
+            // It may have ended meanwhile.
+            if !port.isLeaving, port.isValid { peer.send(.noDescriptorSocket(number, question: question)) }
         case .descriptorSocket(let number, let question):
             if let channel = channel(number) {
                 channel.descriptorSocketCame(descriptors.first, question)

@@ -78,7 +78,7 @@ extension LoopCore {
         // Released after the lock, because the items may call back into the loop.
         let items = state.withLock { state in
             state.hasEnded = true
-            return state.commonItems + state.modes.flatMap(\.items)
+            return state.commonItems.all + state.modes.flatMap(\.items)
         }
         for item in items { removeEverywhere(item) }
         // From here on another thread does the work of actors. The callouts above still found them on this thread.
@@ -121,7 +121,7 @@ struct LoopState {
     /// Modes are never removed, so an index names a mode for good.
     var modes = [ModeItems(.default, isCommon: true, number: 0)]
     var commonModes: [RunLoopMode] = [.default]
-    var commonItems: [Item] = []
+    var commonItems = CommonItems()
     /// The walks of items through the common modes that are in progress and not overtaken by another thread's.
     var commonWalks: [Int: (item: ObjectIdentifier, threadID: Int32)] = [:]
     var lastCommonWalk = 0

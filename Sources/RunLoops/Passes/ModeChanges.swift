@@ -14,7 +14,7 @@ extension LoopCore {
         do throws(RunLoopError) {
             return try insert(item) { state in
                 guard mode == .common else { return Walk(modes: [mode]) }
-                if !state.commonItems.contains(where: { $0.id == item.id }) { state.commonItems.append(item) }
+                state.commonItems.insert(item)
                 return state.beginCommonWalk(item)
             }
         } catch {
@@ -53,9 +53,7 @@ extension LoopCore {
     func remove(_ item: Item, _ mode: RunLoopMode) {
         remove(item) { state in
             guard mode == .common else { return Walk(modes: [mode]) }
-            guard let index = state.commonItems.firstIndex(where: { $0.id == item.id }) else { return Walk(modes: []) }
-            state.commonItems.remove(at: index)
-            return state.beginCommonWalk(item)
+            return state.commonItems.remove(item) ? state.beginCommonWalk(item) : Walk(modes: [])
         }
     }
 
@@ -68,7 +66,7 @@ extension LoopCore {
         if crl_is_forked() { return }
         // Only adding a Source1 throws.
         _ = try? walk(item, telling: \.cancel, begin: modes) { state, mode in
-            if mode == .common { state.commonItems.removeAll { $0.id == item.id } }
+            if mode == .common { _ = state.commonItems.remove(item) }
             guard let index = state.index(of: mode), state.modes[index].remove(item) else { return false }
             if !state.modes.indices.contains(where: { state.modes[$0].contains(item) }) {
                 item.leave(self)
@@ -126,7 +124,7 @@ extension LoopCore {
         // A common timer that was removed from the last of its modes has no owner.
         if case .timer(let timer) = item, timer.membership.owner !== self { return false }
         return state.withLock { state in
-            if mode == .common { return state.commonItems.contains { $0.id == item.id } }
+            if mode == .common { return state.commonItems.contains(item) }
             return state.index(of: mode).map { state.modes[$0].contains(item) } ?? false
         }
     }

@@ -120,6 +120,8 @@ final class RequestPromises {
         case .unanswered: if let end = facts.waitsUntil, machine.now >= end { return }
         default: break
         }
+        // The replies to a process that exits find no port.
+        if facts.asker.isExiting { return }
         if let replier = facts.replier, facts.isKept || !(replier.isDead || replier.hasReleasedRuntime) {
             machine.fail("the reply to request \(request) was sent, and its asker got: \(error)")
         }
