@@ -101,7 +101,8 @@ extension LoopCore {
     @inline(__always)
     func enter(_ mode: inout OpenMode) {
         notify(.entry, mode)
-        if isMain { mode.servesMainQueue = state.withLock { [index = mode.index] in mayServeMainQueue($0, mode: index) } }
+        let index = mode.index
+        if isMain { mode.servesMainQueue = state.withLock { mayServeMainQueue($0, mode: index) } }
     }
 
     func close() {
