@@ -293,7 +293,7 @@ import ZeroMQ
     @Test func `questions about requests of a lent port have a bound, and an answer beyond it`() {
         final class Nobody: StandbyPort {
             var directory: RegistryDirectory? { nil }
-            func comesBack() throws(PortError) -> Bool { false }
+            func comesBack(from home: PortID) throws(PortError) -> Bool { false }
             func hasCome(as port: any AnyObject & Sendable) {}
         }
         let arrival = PortArrival()

@@ -354,6 +354,16 @@ import Testing
         #expect(try ids(try lent.loan.takeBack(before: .patience), 3) == [2, 3, 4])
     }
 
+    @Test func `a port that has moved on comes back from its last owner though its directory was removed`() throws {
+        let lent = try lend(to: homes.runtime())
+        let moved = try homes.received(lent.port, in: homes.runtime()).claim(before: .patience)
+        try send(1...4, by: lent.sender)
+        #expect(try ids(moved, 1) == [1])
+        try sandbox.remake()
+        moved.invalidate()
+        #expect(try ids(try lent.loan.takeBack(before: .patience), 3) == [2, 3, 4])
+    }
+
     @Test func `a lender that claims its port has it, and nobody waits for it any more`() throws {
         let lent = try lend(to: homes.runtime())
         try send(1...2, by: lent.sender)

@@ -31,7 +31,7 @@ struct RequestLedgerTests {
         func nextHome(of port: PortID, after address: PortID, in directory: String, ownerDied: Bool) -> NextHome? {
             nil
         }
-        func comesBack(_ number: UInt64) throws(PortError) -> Bool { false }
+        func comesBack(_ number: UInt64, from home: PortID) throws(PortError) -> Bool { false }
         func portLeft(_ home: PortID, isTold: Bool) {}
         func requestReaddressed(_ request: UInt64, to home: PortID) {}
     }

@@ -40,9 +40,10 @@ protocol RuntimeEvents: AnyObject, Sendable {
         of port: PortID, after address: PortID, in directory: String, ownerDied: Bool
     ) throws(PortError) -> NextHome?
     /// A port that this runtime has lent comes back, as the port with this number.
+    /// - Parameter home: The last home of the port that the caller knows.
     /// - Returns: False when the runtime does not wait for it any more.
     /// - Throws: ``PortError`` when the directory cannot be read now.
-    func comesBack(_ number: UInt64) throws(PortError) -> Bool
+    func comesBack(_ number: UInt64, from home: PortID) throws(PortError) -> Bool
     /// A port has left this home, or is about to. Its owner lives, unless its end was reported, too.
     /// - Parameter isTold: Whether the owner has said that it has the port no more.
     func portLeft(_ home: PortID, isTold: Bool)

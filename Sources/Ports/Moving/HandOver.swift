@@ -151,8 +151,9 @@ struct HandOver: ~Copyable {
         }
         finishing.begin(number, nil)
         if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
-        finishing.awaitNoOthers(number)
+        let newcomersEnd = MonotonicInstant.now + Self.newcomersTime
         while true {
+            if newcomersEnd.hasPassed { finishing.awaitNoOthers(number) }
             try take(&waiting)
             // A sender that has come since makes another promise.
             guard let areDone = finishing.areDone(number) else { throw .isInvalid(port: port.identity) }
@@ -191,6 +192,10 @@ struct HandOver: ~Copyable {
         // The senders would wait for nobody.
         guard claimant.channel.isValid else { throw .becameInvalid(port: claimant.identity) }
     }
+
+    /// The time in which a sender watches the port that has connected to it before: the connection by which it says so may
+    /// have been cut.
+    private static let newcomersTime = Duration.seconds(3)
 
     /// The time of a process that does not answer, and that has no lane, and of memory that was announced.
     private static let patience = Duration.seconds(2)

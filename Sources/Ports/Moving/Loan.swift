@@ -204,7 +204,7 @@ extension MachPort {
         /// Comes back when the hand-over has moved the channel, too.
         private func comesBackLater() {
             port.runtime.housekeeping.perform(after: .milliseconds(10)) { [weak self] in
-                do throws(PortError) { _ = try self?.comesBack() } catch { self?.comesBackLater() }
+                do throws(PortError) { _ = try self?.comesBack(from: nil) } catch { self?.comesBackLater() }
             }
         }
 
@@ -261,10 +261,10 @@ extension MachPort {
         fileprivate var directory: RegistryDirectory? { state.withLock { $0.directory } }
 
         /// - Throws: ``PortError`` when the directory cannot be read, or written, now.
-        fileprivate func comesBack() throws(PortError) -> Bool {
+        fileprivate func comesBack(from known: PortID?) throws(PortError) -> Bool {
             // The borrower's last lanes come first.
             for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
-            guard let back = try returning.withLock({ _ throws(PortError) in try takeFromRegistry() }) else {
+            guard let back = try returning.withLock({ _ throws(PortError) in try takeFromRegistry(known) }) else {
                 return state.withLock { $0.isOffered }
             }
             guard var lent = back.lent else {
@@ -300,8 +300,9 @@ extension MachPort {
         }
 
         /// Notes that the port is here.
+        /// - Parameter known: The last home, if the registry has lost it.
         /// - Returns: Nil when it is not lent.
-        private func takeFromRegistry() throws(PortError) -> Back? {
+        private func takeFromRegistry(_ known: PortID?) throws(PortError) -> Back? {
             let isLent = state.withLock { state in
                 switch state.phase {
                 case .lent: return true
@@ -319,7 +320,7 @@ extension MachPort {
                 (exchange(&state.phase, with: .over), exchange(&state.lanes, with: LentLanes()).all)
             }
             guard case .lent(let lent) = phase else { return nil }
-            return Back(lent: isBack ? lent : nil, lanes: lanes, lastHome: lastHome ?? nil, takenCount: takenCount)
+            return Back(lent: isBack ? lent : nil, lanes: lanes, lastHome: lastHome ?? known, takenCount: takenCount)
         }
 
         /// Takes the names, and what is left in the lanes. Until then, nobody takes from the port.
@@ -385,7 +386,7 @@ private final class WeakStandby: StandbyPort {
 
     init(_ loan: MachPort.Loan) { self.loan = Weak(loan) }
 
-    func comesBack() throws(PortError) -> Bool { try loan.object?.comesBack() ?? false }
+    func comesBack(from home: PortID) throws(PortError) -> Bool { try loan.object?.comesBack(from: home) ?? false }
     var directory: RegistryDirectory? { loan.object?.directory }
     func hasCome(as port: any AnyObject & Sendable) {
         if let port = port as? MachPort { loan.object?.hasCome(as: port) }

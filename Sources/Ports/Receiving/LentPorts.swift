@@ -19,8 +19,9 @@ protocol PortLender: AnyObject, Sendable {
 /// A port of this runtime that waits for one that was lent.
 protocol StandbyPort: AnyObject, Sendable {
     /// The borrower has ended, or has given the port up.
+    /// - Parameter home: The last home of the port that the caller knows.
     /// - Returns: False when nobody waits for it any more.
-    func comesBack() throws(PortError) -> Bool
+    func comesBack(from home: PortID) throws(PortError) -> Bool
     /// The directory in which the loan is noted; nil when it is not.
     var directory: RegistryDirectory? { get }
     /// This process has claimed the lent port as another port would be claimed.

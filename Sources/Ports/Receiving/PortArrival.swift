@@ -86,7 +86,8 @@ final class PortArrival: Sendable {
     /// Lets ``whenExplained(_:)`` wait for ``explain(_:)``.
     func expectExplanation() { state.withLock { ($0.explanation, $0.unexplained) = (Promise(), 0) } }
 
-    var expectsExplanation: Bool { state.withLock { $0.explanation != nil } }
+    /// Whether the reason is still to come.
+    var expectsExplanation: Bool { state.withLock { $0.explanation.map { $0.value == nil } ?? false } }
 
     /// The most askers that wait for a reason. A peer may ask for any number of requests that were never there.
     private static let mostUnexplained = 16_384

@@ -191,6 +191,13 @@ final class PendingReplies: Sendable {
         home.tell(.hasRequest(home.id.number, request: request))
     }
 
+    /// The ended ports of a process to which requests wait.
+    func endedChannels(to owner: Incarnation) -> [SendChannel] {
+        state.withLock { state in
+            state.pending.ids(toPortsOf: owner) { _ in true }.compactMap { state.pending[$0]?.channel }
+        }.filter { !$0.isValid }
+    }
+
     /// A connection to a process has begun. Questions to it, and its answers, may have been lost.
     func askAgain(_ owner: Incarnation) {
         let asked = state.withLock { state in

@@ -159,8 +159,8 @@ extension PortRuntime: RuntimeEvents {
         }
     }
 
-    func comesBack(_ number: UInt64) throws(PortError) -> Bool {
-        try ports.port(number)?.arrival?.standby?.comesBack() ?? false
+    func comesBack(_ number: UInt64, from home: PortID) throws(PortError) -> Bool {
+        try ports.port(number)?.arrival?.standby?.comesBack(from: home) ?? false
     }
 
     func portLeft(_ home: PortID, isTold: Bool) { replies.pending.portLeft(home, isTold: isTold) }
@@ -224,6 +224,8 @@ extension PortRuntime: RuntimeEvents {
 
     func rights(to peer: Incarnation) -> [PeerRight] {
         channels.channels(to: peer).map { ($0.id, $0.controlAddress, $0.isWatched) }
+            // A reply of a living owner may come after its port has ended.
+            + replies.pending.endedChannels(to: peer).map { ($0.id, $0.controlAddress, false) }
     }
 }
 

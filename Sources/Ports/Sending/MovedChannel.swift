@@ -121,7 +121,7 @@ extension SendChannel {
             switch try channels.control.events?.nextHome(of: publicID, after: id, in: path, ownerDied: ownerDied) {
             case .lender(let home)? where home.incarnation == channels.incarnation:
                 // The port that comes back moves this channel.
-                if try channels.control.events?.comesBack(home.number) != true { return invalidate() }
+                if try channels.control.events?.comesBack(home.number, from: id) != true { return invalidate() }
             case .moved(let home)?, .lender(let home)?: channels.move(self, to: home, in: path)
             case nil: return invalidate()
             }

@@ -102,7 +102,7 @@ extension LoopCore {
     func enter(_ mode: inout OpenMode) {
         notify(.entry, mode)
         let index = mode.index
-        if isMain { mode.servesMainQueue = state.withLock { mayServeMainQueue($0, mode: index) } }
+        if isMain, !crl_is_forked() { mode.servesMainQueue = state.withLock { mayServeMainQueue($0, mode: index) } }
     }
 
     func close() {
