@@ -251,6 +251,8 @@ extension RegistryDirectory {
     /// Writes the entry over the port's own one, or beside those of its former homes, so that nobody finds the name free
     /// meanwhile. Claims the name when it has no entry.
     private func enter(_ entry: NameEntry, _ file: String) throws(PortError) {
+        // Nobody must find two entries of different ports, not for a moment either.
+        try checkIsFree(entry, file)
         // Also what a failed write leaves, which would go to the next name's folder.
         defer { discardPrepared(entry, file) }
         try prepare(entry, file)
@@ -258,10 +260,15 @@ extension RegistryDirectory {
             guard errno == ENOENT else { throw failure("rename", Self.file(file)) }
             return try claim(entry, file)
         }
-        // Somebody may have removed the port's entry before, and then another port has claimed the name.
-        guard let other = try liveEntry(ofOtherThan: entry.publicID, file) else { return }
-        try? giveUp(entry.right.id, file)
-        throw .nameInUse(other.name, by: other.port)
+        do throws(PortError) { try checkIsFree(entry, file) } catch {
+            if case .nameInUse = error { try? giveUp(entry.right.id, file) }
+            throw error
+        }
+    }
+
+    /// Throws when another port has claimed the name, because somebody has removed the entry.
+    private func checkIsFree(_ entry: NameEntry, _ file: String) throws(PortError) {
+        if let other = try liveEntry(ofOtherThan: entry.publicID, file) { throw .nameInUse(other.name, by: other.port) }
     }
 
     /// Makes the name's folder, which the claim moves to its place.
