@@ -35,7 +35,7 @@ struct RequestPlaceTests {
 
     @Test func `a reply on its way has time to arrive in a process that was stopped past the deadline`() {
         typealias Found = StatisticsCollector.Collected
-        var end = PendingReplies.PortEnd(port: homes[0], .connected, didEnd: true, deadline: .now)
+        var end = PendingReplies.PortEnd(port: homes[0], didEnd: true, deadline: .now)
         let none = Found(statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
         let one = Found(statistics: .init(received: 5, waiting: 1), isQueued: false, silent: [])
         let checks = PendingReplies.PortEnd.mostLateChecks
@@ -80,7 +80,8 @@ struct RequestPlaceTests {
     @Test func `a reply of an owner without a connection may be on its way`() {
         let none = StatisticsCollector.Collected(
             statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
-        var end = PendingReplies.PortEnd(port: homes[0], .unconnected, didEnd: true)
+        var end = PendingReplies.PortEnd(port: homes[0], didEnd: true)
+        end.owner = .unconnected
         let waits = end.mayHaveReply(at: 1, none)
         end.owner = .dead
         let waitsForDead = end.mayHaveReply(at: 1, none)

@@ -237,8 +237,11 @@ import Testing
         _ = state.connectionEnded(sender)
         _ = state.tell(sender, 1, at: .now)
         #expect(state.areDone(1)?.value == nil)
-        _ = state.finished(sender, 1)
-        #expect(state.areDone(1) != nil)
+        let areDone = state.areDone(1)
+        let isDone = state.finished(sender, 1).contains { effect in
+            if case .done(let done) = effect { done === areDone } else { false }
+        }
+        #expect(isDone)
         #expect(state.givenUp(1).isEmpty)
     }
 

@@ -23,8 +23,8 @@ final class FinishingPorts: Sendable {
         end { $0.tellersEnd(number) }
     }
 
-    /// Waits for no process that watches the port for the first time from now on. Those that come one after another would
-    /// hold up the port for ever.
+    /// Waits for no process that watches the port for the first time from now on. Newcomers, one after another, would hold up
+    /// the port for ever.
     func awaitNoOthers(_ number: UInt64) { state.withLock { $0.awaitNoOthers(number) } }
 
     /// Set when all current senders have sent their last messages and the port has taken them, or the senders are given

@@ -162,7 +162,7 @@ final class PendingReplies: Sendable {
 
     /// Takes the replies of a home that the port has left.
     private func takeReplies(of home: PortID) {
-        if state.withLock({ $0.left.insert(home).inserted }) { settle(end(of: home, didEnd: false)) }
+        if state.withLock({ $0.left.insert(home).inserted }) { settle(PortEnd(port: home, didEnd: false)) }
     }
 
     /// Asks at the next home of its port whether a request is there. Without a next home, the port's move, or its end, will
@@ -213,8 +213,8 @@ final class PendingReplies: Sendable {
     /// The end of a port that was asked, or its move to another home.
     struct PortEnd {
         let port: PortID
-        /// As far as this process knows at a check.
-        var owner: Owner
+        /// As far as this process knows: looked at in each check.
+        var owner = Owner.connected
         /// False when the port has left its owner, which lives.
         let didEnd: Bool
         /// The end of the wait for replies that were sent before. A reply may wait for room as long.
@@ -230,9 +230,9 @@ final class PendingReplies: Sendable {
         static let mostLateChecks = 10
 
         init(
-            port: PortID, _ owner: Owner, didEnd: Bool, deadline: MonotonicInstant = .now + .seconds(10)
+            port: PortID, didEnd: Bool, deadline: MonotonicInstant = .now + .seconds(10)
         ) {
-            (self.port, self.owner, self.didEnd, self.deadline) = (port, owner, didEnd, deadline)
+            (self.port, self.didEnd, self.deadline) = (port, didEnd, deadline)
         }
 
         enum Owner {
@@ -274,10 +274,8 @@ final class PendingReplies: Sendable {
             return steps.contains(.takeReplies)
         }
         guard takesReplies else { return }
-        settle(end(of: port, didEnd: true))
+        settle(PortEnd(port: port, didEnd: true))
     }
-
-    private func end(of port: PortID, didEnd: Bool) -> PortEnd { PortEnd(port: port, owner(of: port), didEnd: didEnd) }
 
     private func owner(of port: PortID) -> PortEnd.Owner {
         if !statistics.control.mayBeAlive(port.incarnation) { return .dead }
@@ -294,7 +292,7 @@ final class PendingReplies: Sendable {
             try housekeeping.perform {
                 // A process that has a reply for this one, which was stopped, has said so before.
                 self.statistics.control.receiveAll()
-                for end in self.takeEnds() { self.settle(end, nil) }
+                for end in self.takeEnds() { self.check(end) }
             }
         } catch {
             for end in takeEnds() { goOn(end) }
@@ -307,21 +305,22 @@ final class PendingReplies: Sendable {
     private static let handlingTime = Duration.milliseconds(50)
 
     /// Lets the port's requests go on when no reply is on its way.
-    private func settle(_ end: PortEnd, _ rest: [UInt64]?) {
-        guard let rest else {
-            var end = end
-            end.owner = owner(of: end.port)
-            return settle(end, replyPorts(of: end))
-        }
-        guard let first = rest.first else {
+    private func check(_ end: PortEnd) {
+        var end = end
+        end.owner = owner(of: end.port)
+        check(end, replyPorts(of: end))
+    }
+
+    private func check(_ end: PortEnd, _ replyPorts: [UInt64]) {
+        guard let first = replyPorts.first else {
             return housekeeping.perform(after: Self.handlingTime) { self.goOn(end) }
         }
         statistics.collect(for: first) { found in
             var end = end
             if end.mayHaveReply(at: first, found) {
-                self.housekeeping.perform(after: .milliseconds(50)) { [end] in self.settle(end, nil) }
+                self.housekeeping.perform(after: .milliseconds(50)) { [end] in self.check(end) }
             } else {
-                self.settle(end, Array(rest.dropFirst()))
+                self.check(end, Array(replyPorts.dropFirst()))
             }
         }
     }
