@@ -108,11 +108,19 @@ func takeNumberedWithoutDescriptors(_ count: UInt32, until file: String) throws 
 }
 
 /// Sends numbered messages of one size. Says whether one had no room for a second, though the queue has.
-func fillLane(_ count: UInt32, size: Int) throws -> Never {
+/// - Parameter group: The file that lists a memory cgroup's processes, which this one joins with all that it has.
+func fillLane(_ count: UInt32, size: Int, joining group: String?) throws -> Never {
     let right = try test()
     var hasTimedOut = false
-    // Made once: for each message, the process might stop in a page fault in place of the send that is meant.
     var bytes = [UInt8](repeating: 0, count: size)
+    if let group {
+        // The code, the stacks and the array get their pages here. In the group, the process might stop in a page fault of
+        // its own in place of the send that is meant.
+        guard mlockall(MCL_CURRENT) == 0 else { fail("mlockall: \(errno)") }
+        let processes = open(group, O_WRONLY | O_CLOEXEC)
+        guard write(processes, "0", 1) == 1 else { fail("joining \(group): \(errno)") }
+        close(processes)
+    }
     for number in 0..<count {
         _ = bytes.withUnsafeMutableBytes {
             $0.initializeMemory(as: UInt8.self, repeating: UInt8(truncatingIfNeeded: number))

@@ -36,6 +36,9 @@ final class MemoryGroup {
         guard Glibc.write(descriptor, text, text.utf8.count) > 0 else { throw Errno() }
     }
 
+    /// The file that lists the group's processes.
+    var processes: String { "\(path)/cgroup.procs" }
+
     /// A command that runs a program in the group.
-    var wrapper: [String] { ["/bin/sh", "-c", "echo $$ >'\(path)/cgroup.procs' && exec \"$@\"", "sh"] }
+    var wrapper: [String] { ["/bin/sh", "-c", "echo $$ >'\(processes)' && exec \"$@\"", "sh"] }
 }
