@@ -360,6 +360,17 @@ import Testing
         #expect(waitUntil { (try? sandbox.names.port(forName: "target")) == target.right })
     }
 
+    @Test func `of many entries that are removed at once each is restored`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        let names = (0..<1500).map { "name \($0)" }
+        for name in names { try sandbox.names.register(port, name: name) }
+        let folders = try names.map { try sandbox.folder($0) }
+        for folder in folders { try FileManager.default.removeItem(atPath: folder) }
+        let entries = folders.map { "\($0)/\(port.sendRight.id.file)" }
+        #expect(waitUntil { entries.allSatisfy { access($0, F_OK) == 0 } })
+        #expect(try sandbox.names.port(forName: "name 1499", before: .patience) == port.sendRight)
+    }
+
     @Test func `an invalid port leaves nothing but its process's own folder`() throws {
         var port: MachPort? = try register("first")
         try sandbox.names.register(try #require(port), name: "second")

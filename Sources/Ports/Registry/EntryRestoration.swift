@@ -1,5 +1,7 @@
 // Restores entries of live ports that somebody has removed. The library itself never removes such an entry.
 
+import RunLoops
+
 extension RegistryDirectory {
     func listen(_ handler: @escaping RegistryWatcher.Handler) throws(PortError) -> RegistryWatcher.Listener {
         try watcher.listen(to: reachablePath(Self.names), in: reachablePath("."), handler)
@@ -44,38 +46,43 @@ extension RegistryDirectory {
         registry.housekeeping.perform(after: delay) { [weak self] in
             guard let self else { return }
             own.withLock { $0.willRestore = false }
-            if !restoreEntries() { restoreEntries(after: .seconds(1)) }
+            if let delay = restoreEntries() { restoreEntries(after: delay) }
         }
     }
 
-    /// - Returns: False when entries are missing that can perhaps be restored later.
-    private func restoreEntries() -> Bool {
+    /// - Returns: The time after which entries are left to restore.
+    private func restoreEntries() -> Duration? {
         guard isCurrent(at: path) else {
             let count = own.withLock { $0.names.count }
-            guard count > 0 else { return true }
+            guard count > 0 else { return nil }
             let names = count == 1 ? "the name" : "the \(count) names"
             let remedy = folder.isRemoved ? "restart" : "move it back, or restart"
             log.error(
                 once: path,
                 "somebody has removed or moved \(path): nobody can find \(names) of this process; \(remedy) it")
-            return folder.isRemoved
+            return folder.isRemoved ? nil : .seconds(1)
         }
         guard folder.makeFolder(Self.names) else {
             log.warning(once: path, "somebody has removed the names in \(path): \(failure("mkdir", Self.names))")
-            return false
+            return .seconds(1)
         }
         watchOwnEntries()
-        let suspects = own.withLock { exchange(&$0.suspects, with: []) }
-        for file in suspects {
+        // Thousands of names take seconds. After each turn, the housekeeping thread serves everybody else.
+        let end = MonotonicInstant.now + .milliseconds(2)
+        while let file = own.withLock({ $0.nextSuspect() }) {
             do throws(PortError) {
                 try restore(file)
             } catch {
                 let problem = "perhaps nobody can find “\(file)” in \(path)"
                 log.warning(once: problem, "\(problem), and the library checks again: \(error)")
-                own.withLock { _ = $0.suspects.insert(file) }
+                own.withLock { _ = $0.unrestored.insert(file) }
             }
+            if end.hasPassed { return .zero }
         }
-        return own.withLock { $0.suspects.isDisjoint(with: suspects) }
+        return own.withLock { own in
+            own.suspects.formUnion(exchange(&own.unrestored, with: []))
+            return own.suspects.isEmpty ? nil : .seconds(1)
+        }
     }
 
     /// The outcome for an entry that may have been removed.

@@ -33,8 +33,12 @@ final class RegistryDirectory: Sendable {
         var names: [String: NameEntry] = [:]
         /// The folders of names whose entries may have been removed.
         var suspects: Set<String> = []
+        /// Suspects that could not be restored, until all have been checked.
+        var unrestored: Set<String> = []
         /// Whether a check of the suspects is scheduled.
         var willRestore = false
+
+        mutating func nextSuspect() -> String? { suspects.first.flatMap { suspects.remove($0) } }
     }
 
     let own = Lock(Own())
