@@ -58,10 +58,14 @@ final class Inspector: Sendable {
             case .recordings, .monitor: .stream
             }
         guard let answer = answer(to: packet, effort) else { answer(to: packet, .refusal)?.send(.busy); return }
-        guard let port = context.ports.port(packet.number), port.isValid else { return answer.send(.noPort) }
+        turns.add { [self] in reply(to: question, of: packet.number, answer) }
+    }
+
+    private func reply(to question: PortQuestion, of number: UInt64, _ answer: AnswerSender) {
+        guard let port = context.ports.port(number), port.isValid else { return answer.send(.noPort) }
         switch question {
         case .statistics:
-            statistics.collect(for: packet.number) { found in
+            statistics.collect(for: number) { found in
                 if let statistics = found.statistics { answer.send(statistics) } else { answer.send(.noPort) }
             }
         case .service(let duration):
