@@ -45,7 +45,8 @@ enum PoolMember {
         server.handle(PoolPing.self) { _ in EmptyReply() }
         server.handle(PoolTurn.self) { _ in EmptyReply() }
         try await setUp(server)
-        let pool = try await CheckIn.fromEnvironment().complete(with: server)
+        // Without deadlines: a pool that is stopped answers when it goes on, and each pool ends a worker that starts too slowly.
+        let pool = try await CheckIn.fromEnvironment(before: nil).complete(with: server, before: nil)
         pool.onInvalidation {
             // The kernel kills this process with the pool's, unless a program with other privileges has run in between.
             if getpgrp() == getpid() { kill(0, SIGKILL) }

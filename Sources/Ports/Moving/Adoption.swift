@@ -176,6 +176,7 @@ final class Adoption: Sendable {
     private func complete(_ message: MachPort.Message) throws(PortError) {
         guard case .taking(let taking) = phase.withLock({ exchange(&$0, with: .over) }) else { return }
         let (receiver, messages) = (taking.port.receiver, taking.messages.all)
+        let names = names(in: message, of: receiver.id)
         do throws(PortError) {
             guard message.numbers.first == UInt64(messages.count) else {
                 throw .unavailable(reason: "some of its messages are lost")
@@ -186,7 +187,7 @@ final class Adoption: Sendable {
             guard taking.directory.commitMove(of: receiver.channel.publicID, to: receiver.id) else {
                 throw .unavailable(reason: "its owner has ended the move")
             }
-            takeNames(message, receiver)
+            runtime.registry.expect(names)
             runtime.channels.moveHere(receiver.channel)
             endOwnLoan(taking)
             receiver.intake.takeAgain(with: messages, haveCome: true, telling: taking.taken)
@@ -196,8 +197,28 @@ final class Adoption: Sendable {
             outcome.set(.failure(error))
             return
         }
-        MachPort.Message(.taken).post(to: taking.answers)
-        outcome.set(.success(taking.port))
+        take(names[...], taking)
+    }
+
+    /// The port is here, and gets its names. Thousands of names take seconds. After each turn, the housekeeping thread serves
+    /// everybody else, and a claim whose time is over does not wait for them.
+    private func take(_ names: ArraySlice<Registry.AwaitedName>, _ taking: Taking, isTold: Bool = false) {
+        let (identity, exposure) = (taking.port.identity, taking.port.receiver.exposure)
+        var count = 0
+        let end = MonotonicInstant.now + .milliseconds(2)
+        for name in names where !end.hasPassed {
+            count += 1
+            runtime.registry.take(name, with: exposure) { error in
+                log.error("\(identity) has lost its name \(name.name.quoted) by its move: \(error)")
+            }
+        }
+        let left = names.dropFirst(count)
+        let isDone = left.isEmpty || deadline.hasPassed
+        if isDone, !isTold {
+            MachPort.Message(.taken).post(to: taking.answers)
+            outcome.set(.success(taking.port))
+        }
+        if !left.isEmpty { try? runtime.housekeeping.perform { self.take(left, taking, isTold: isDone) } }
     }
 
     /// The port of this process that waits for the claimed one, if this process has lent it.
@@ -214,16 +235,14 @@ final class Adoption: Sendable {
         waiting.arrival?.standby?.hasCome(as: taking.port)
     }
 
-    private func takeNames(_ message: MachPort.Message, _ receiver: Receiver) {
-        for index in stride(from: 1, to: message.componentCount - 2, by: 3) {
+    /// The names that come with the port.
+    private func names(in message: MachPort.Message, of port: PortID) -> [Registry.AwaitedName] {
+        stride(from: 1, to: message.componentCount - 2, by: 3).compactMap { index in
             guard let path = message.text(ofComponent: index), let name = message.text(ofComponent: index + 1) else {
-                continue
+                return nil
             }
             let isService = message.withBytes(ofComponent: index + 2) { $0.withUnsafeBytes { $0.first == 1 } } ?? true
-            let identity = receiver.identity
-            runtime.registry.take(name, isService: isService, at: path, with: receiver.exposure) { error in
-                log.error("\(identity) has lost its name \(name.quoted) by its move: \(error)")
-            }
+            return Registry.AwaitedName(port: port, name: name, path: path, isService: isService)
         }
     }
 }

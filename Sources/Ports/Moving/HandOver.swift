@@ -153,7 +153,10 @@ struct HandOver: ~Copyable {
         if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
         let newcomersEnd = MonotonicInstant.now + Self.newcomersTime
         while true {
-            if newcomersEnd.hasPassed { finishing.awaitNoOthers(number) }
+            if newcomersEnd.hasPassed {
+                finishing.awaitNoOthers(number)
+                finishing.giveUp(number) { sendsByZeroMQ($0) == nil }
+            }
             try take(&waiting)
             // A sender that has come since makes another promise.
             guard let areDone = finishing.areDone(number) else { throw .isInvalid(port: port.identity) }
@@ -194,7 +197,7 @@ struct HandOver: ~Copyable {
     }
 
     /// The time in which a sender watches the port that has connected to it before: the connection by which it says so may
-    /// have been cut.
+    /// have been cut. Also the time in which senders answer whose messages are safe without their answer.
     private static let newcomersTime = Duration.seconds(3)
 
     /// The time of a process that does not answer, and that has no lane, and of memory that was announced.
@@ -209,16 +212,21 @@ struct HandOver: ~Copyable {
             let silent = finishing.givenUp(number).subtracting(receiver.lanePeers.subtracting(laneless))
             if silent.isEmpty { return }
             if limit.hasPassed {
-                // A process that can map lanes, and has not said that it sends by ZeroMQ, only watches the port.
-                let one = silent.compactMap(port.runtime.control.existing).first {
-                    !$0.takesLanes || !port.runtime.control.takesLanes || laneless.contains($0.incarnation)
-                }
-                guard let one else { return }
+                guard let one = silent.compactMap({ sendsByZeroMQ($0) }).first else { return }
                 throw .unavailable(reason: "\(one.owner), which sends to it, does not answer")
             }
             usleep(2000)
             try take(&waiting)
         }
+    }
+
+    /// The connection of a process that may send to the port by ZeroMQ. A process that can map lanes says so before; one that
+    /// has not only watches the port, or has a lane.
+    private func sendsByZeroMQ(_ sender: Incarnation) -> ControlConnection? {
+        let control = port.runtime.control
+        guard let connection = control.existing(sender) else { return nil }
+        let canMapLanes = connection.takesLanes && control.takesLanes
+        return canMapLanes && !receiver.laneless.withLock({ $0.contains(sender) }) ? nil : connection
     }
 
     private func hand(over messages: [LocalMessage]) throws(PortError) {

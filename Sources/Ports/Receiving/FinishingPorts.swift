@@ -64,6 +64,13 @@ final class FinishingPorts: Sendable {
         }
     }
 
+    /// Gives up the senders that have not answered and that a condition holds for, whether or not they read.
+    func giveUp(_ number: UInt64, where condition: (Incarnation) -> Bool) {
+        for sender in state.withLock({ $0.unanswering(number) }) where condition(sender) {
+            end { $0.giveUp(sender, number) }
+        }
+    }
+
     /// A sender that reads may be slow, and may have ended its probes. A sender that was stopped before it answered leaves
     /// this packet unread.
     private func tellAgain(_ sender: Incarnation, _ number: UInt64, _ look: UInt64) {
@@ -154,6 +161,7 @@ struct FinishState {
     func areDone(_ number: UInt64) -> Promise<Void>? { ports[number]?.areDone }
 
     func givenUp(_ number: UInt64) -> Set<Incarnation> { ports[number]?.givenUp ?? [] }
+    func unanswering(_ number: UInt64) -> Set<Incarnation> { ports[number]?.senders ?? [] }
 
     mutating func begin(_ number: UInt64, _ requests: RequestLedger?) {
         ports[number, default: Finish(requests: requests)].tellers += 1

@@ -132,7 +132,18 @@ final class Registry: Sendable {
         took: @escaping @Sendable () -> Void = {}, isLost: @escaping @Sendable (PortError) -> Void
     ) {
         let name = AwaitedName(port: port.id, name: name, path: path, isService: isService)
-        awaited.withLock { _ = $0.insert(name) }
+        expect([name])
+        take(name, with: port, took: took, isLost: isLost)
+    }
+
+    /// Notes that ports of this runtime are about to get names, which ``take(_:with:took:isLost:)`` gives them.
+    func expect(_ names: [AwaitedName]) { awaited.withLock { $0.formUnion(names) } }
+
+    /// Gives an expected name to its port. Without an effect when the port was to give the name up meanwhile.
+    func take(
+        _ name: AwaitedName, with port: any RegisteredPort,
+        took: @escaping @Sendable () -> Void = {}, isLost: @escaping @Sendable (PortError) -> Void
+    ) {
         take(name, with: port, attempts: 60, took, isLost)
     }
 
