@@ -77,6 +77,47 @@ import Testing
         #expect(try port.runtime.nameServer.names().sorted() == ["first", "second"])
     }
 
+    @Test func `of thousands of names the last ones come after the port, and keep nobody waiting`() throws {
+        let (former, next) = (homes.runtime(), homes.runtime())
+        let port = try MachPort(nameServer: former.nameServer)
+        let names = (0..<1000).map { "name \($0)" }
+        for name in names { try former.nameServer.register(port, name: name) }
+        let id = port.sendRight.id
+        let right = try homes.received(port, in: next)
+        let claim = Helper { try? right.claim(before: .patience) }
+        // A block that comes while the names are taken does not wait for all of them.
+        @Sendable func taken() -> Int { next.ports.all.first { $0.channel.publicID == id }?.exposure.registeredNames.count ?? 0 }
+        #expect(waitUntil { taken() > 0 })
+        let atBlock = Shared<Int?>(nil)
+        try next.housekeeping.perform {
+            let count = taken()
+            atBlock.withLock { $0 = count }
+        }
+        #expect(waitUntil { atBlock.withLock { $0 } != nil })
+        #expect(atBlock.withLock { $0 } ?? 1000 < 1000)
+        let moved = try #require(claim.join())
+        #expect(waitUntil { moved.receiver.exposure.registeredNames.count == 1000 })
+        #expect(try former.nameServer.port(forName: "name 999", before: .patience).id == moved.sendRight.id)
+    }
+
+    /// It has no connection of ZeroMQ, so none of its messages can be on their way.
+    @Test func `a process that reads and does not answer delays a move by seconds`() throws {
+        let port = try MachPort(nameServer: homes.runtime().nameServer)
+        guard port.runtime.control.takesLanes else { return }
+        let sender = try homes.right(to: port, in: homes.runtime())
+        try sender.send(MachPort.Message(id: 1), before: .patience)
+        let peer = try HostilePeer(to: port)
+        peer.say(.watch(port.receiver.id.number))
+        let right = try homes.received(port, in: homes.runtime())
+        let claim = Helper { Result { () throws(PortError) in try right.claim(before: .patience) } }
+        #expect(
+            waitUntil {
+                peer.ignore()
+                return claim.value(before: .now) != nil
+            })
+        #expect(try ids(try claim.join().get(), 1) == [1])
+    }
+
     /// Another way would overtake them.
     @Test func `what is on its way by ZeroMQ stays first when the port has not moved`() throws {
         let port = try MachPort(nameServer: homes.runtime().nameServer)

@@ -34,6 +34,26 @@ import Testing
         #expect((1...4).map { _ in patience.isOver(at: start) } == [false, false, false, true])
     }
 
+    /// A stopped pool answers no check-in.
+    @Test func `workers that start while their pool is stopped wait for it`() async throws {
+        let helper = Child(
+            ["\(Child.folder)/WorkersTestHelper", "late", file], environment: ["PORTS_DIRECTORY": folder.path])
+        var workers: Set<pid_t> = []
+        #expect(
+            await waitUntil {
+                workers = Set(children(of: helper.pid, "WorkersTestHelper"))
+                return !workers.isEmpty
+            })
+        helper.stop()
+        // Longer than other programs wait for the launcher's name.
+        let end = ContinuousClock.now + .seconds(6)
+        #expect(await waitUntil { .now > end })
+        helper.signal(SIGCONT)
+        #expect(await waitUntil { lines.last.map { $0.split(separator: " ").count == 4 } ?? false })
+        let last = Set(lines.last.map { $0.split(separator: " ").compactMap { pid_t($0) } } ?? [])
+        #expect(workers.isSubset(of: last), "\(workers) have started, and \(last) work")
+    }
+
     @Test func `a pool that was stopped kills no worker that is well`() async throws {
         let helper = Child(
             ["\(Child.folder)/WorkersTestHelper", "late", file], environment: ["PORTS_DIRECTORY": folder.path])

@@ -50,6 +50,14 @@ final class HostilePeer {
     /// Ends the control connection, but keeps the lane.
     func cut() { connection.cut() }
 
+    /// Reads what the owner has sent, and answers nothing.
+    func ignore() {
+        var descriptors: [OwnedDescriptor] = []
+        withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) {
+            _ = connection.receive(into: $0, &descriptors)
+        }
+    }
+
     func say(_ message: ControlMessage) { _ = connection.send(message) }
 
     /// Moves the head, and rings.
