@@ -86,7 +86,9 @@ import Testing
         let right = try homes.received(port, in: next)
         let claim = Helper { try? right.claim(before: .patience) }
         // A block that comes while the names are taken does not wait for all of them.
-        @Sendable func taken() -> Int { next.ports.all.first { $0.channel.publicID == id }?.exposure.registeredNames.count ?? 0 }
+        @Sendable func taken() -> Int {
+            next.ports.all.first { $0.channel.publicID == id }?.exposure.registeredNames.count ?? 0
+        }
         #expect(waitUntil { taken() > 0 })
         let atBlock = Shared<Int?>(nil)
         try next.housekeeping.perform {
