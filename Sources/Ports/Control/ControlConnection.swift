@@ -20,17 +20,23 @@ final class ControlConnection: Sendable {
 
     private let control: ControlConnectionTable
     let process: KnownProcess
-    /// Whether the directory in which the peer has listened is still there; nil until that directory is known.
-    private let place = Lock<(@Sendable () -> Bool)?>(nil)
+    /// Where the peer listens.
+    private struct Place {
+        /// Whether the directory in which the peer has listened is still there; nil until that directory is known.
+        var isThere: (@Sendable () -> Bool)?
+    }
+
+    // A closure that was a lock's whole value would get another wrapper with each look at it.
+    private let place = Lock(Place())
 
     /// Notes where the peer listens. It may do so only later than it connects.
     func notePlace() {
-        guard place.withLock({ $0 == nil }), let found = control.events?.place(of: incarnation) else { return }
-        place.withLock { $0 = found }
+        guard place.withLock({ $0.isThere == nil }), let found = control.events?.place(of: incarnation) else { return }
+        place.withLock { $0.isThere = found }
     }
 
     /// The peer, after the end of this connection.
-    var former: FormerPeer { FormerPeer(process: process, hasPlace: place.withLock { $0 }) }
+    var former: FormerPeer { FormerPeer(process: process, hasPlace: place.withLock { $0.isThere }) }
 
     private struct State {
         /// Packets that the socket had no room for.
