@@ -2,7 +2,7 @@ import Testing
 
 @testable import Ports
 
-/// What an asker does about a request whose port goes from home to home.
+/// Follows a request whose port goes from home to home, as its asker does.
 struct RequestPlaceTests {
     private let homes = (1...4).map { PortID(incarnation: .random(), number: $0) }
 
@@ -138,12 +138,12 @@ struct RequestPlaceTests {
         var isDead = [false, false, false]
         /// Whether the asker knows.
         var knowsDeath = [false, false, false]
-        /// What each process has told the asker, and the questions to it.
+        /// The news that each process has sent to the asker, and the questions to it.
         var news: [[News]] = [[], [], []]
         var questions: [[Int]] = [[], [], []]
         /// The home to which each leads, as far as the asker knows.
         var next: [Int?] = [nil, nil, nil, nil]
-        /// What follows when the replies of a home were taken.
+        /// The steps to take when the replies of a home were taken.
         var takes: [Take] = []
         var stage: RequestPlace.Stage = .there
         var place = 0
@@ -300,7 +300,7 @@ struct RequestPlaceTests {
         for fate in World.Fate.allCases {
             // A lender that dies keeps nothing.
             if fate == .died, taker != 1 || borrowerLives { continue }
-            // What a dead borrower has not taken is lost with it, too, and a port that is handed over loses nothing.
+            // A request that a dead borrower has not taken is lost with it, too. A port that is handed over loses nothing.
             if fate == .lost, taker != 1 { continue }
             var seen: Set<World> = []
             var open = [World(taker: taker, fate: fate, borrowerLives: borrowerLives)]
