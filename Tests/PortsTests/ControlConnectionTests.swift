@@ -188,6 +188,14 @@ import Testing
         withExtendedLifetime(older) {}
     }
 
+    @Test func `a connection can look at its peer's place very often`() throws {
+        let target = try Target(sandbox)
+        _ = try target.right.ping(before: .patience)
+        let connection = try #require(PortRuntime.shared.control.existing(target.right.channel.id.incarnation))
+        for _ in 0..<200_000 { connection.notePlace() }
+        #expect(connection.former.hasPlace?() == true)
+    }
+
     @Test func `a peer that sends without end leaves others their turn`() throws {
         var pair: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &pair) == 0)

@@ -913,8 +913,8 @@ import Testing
         let all = counts.withLock { $0 }
         Scale.show("\(rounds) borrowers killed: \(all)")
         #expect(Set(all.keys).isSubset(of: ["[22]", "unanswered"]), "\(all)")
-        // Each had one request in its hand.
-        #expect(all["unanswered", default: 0] <= rounds)
+        // Each had one request in its hand, and perhaps replies that ZeroMQ had not sent. Eight would be all that wait.
+        #expect(all["unanswered", default: 0] <= 4 * rounds)
     }
 
     enum BorrowersEnd: CaseIterable { case kill, exit }

@@ -583,6 +583,23 @@ import Testing
         #expect(server.hasMoved)
     }
 
+    @Test func `a hand-over has succeeded when the port goes by an earlier offer`() async throws {
+        let (first, second) = (runtime(), runtime())
+        let server = try LocalMessagePort(name: "store", nameServer: first.nameServer)
+        let offered = try homes.received(server.port, in: second)
+        let full = try MachPort(queueLimit: 1, nameServer: second.nameServer)
+        let way = try right(to: full, in: first)
+        try await way.send(MachPort.Message(id: 1), before: .patience)
+        while (try? await way.send(MachPort.Message(id: 1), before: .now + .milliseconds(200))) != nil {}
+        async let isDone = server.handOver(to: way, before: .patience)
+        #expect(await waitUntil { way.channel.latest.state.withLock { !$0.queue.waiters.isEmpty } })
+        let successor = try await LocalMessagePort(claiming: offered, nameServer: second.nameServer, before: .patience)
+        #expect(await waitUntil { !server.isValid })
+        full.invalidate()
+        #expect(try await isDone)
+        withExtendedLifetime(successor) {}
+    }
+
     @Test func `inside a runtime the port itself is handed over`() throws {
         let runtime = runtime()
         let (port, inbox) = (try MachPort(nameServer: runtime.nameServer), try MachPort(nameServer: runtime.nameServer))

@@ -24,7 +24,11 @@ extension LocalMessagePort {
         to right: MachPort.SendRight, id: UInt32 = 0, before deadline: ContinuousClock.Instant? = nil
     ) throws(PortError) -> Bool {
         let departure = Departure(of: self, to: right)
-        try right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
+        do throws(PortError) {
+            try right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
+        } catch {
+            try departure.checkUnoffered(error)
+        }
         let end = departure.end.wait(until: MonotonicInstant(deadline))
         // The claim of a process that has ended since may have succeeded.
         _ = departure.giveUp()?.wait(until: .distantFuture)
@@ -39,7 +43,11 @@ extension LocalMessagePort {
         to right: MachPort.SendRight, id: UInt32 = 0, before deadline: ContinuousClock.Instant? = nil
     ) async throws -> Bool {
         let (departure, housekeeping) = (Departure(of: self, to: right), port.runtime.housekeeping)
-        try await right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
+        do {
+            try await right.send(MachPort.Message(id: id, [.receiveRight(port)]), before: deadline)
+        } catch {
+            try departure.checkUnoffered(error)
+        }
         do {
             let end = try await departure.end.value(before: MonotonicInstant(deadline), on: housekeeping)
             await departure.giveUpAsync()
@@ -102,6 +110,11 @@ private struct Departure {
         (self.server, self.right) = (server, right)
         server.port.onInvalidation { [end] in end.set(.portEnded) }
         right.onInvalidation { [end] in end.set(.claimantEnded) }
+    }
+
+    /// The port was not offered to its next owner. An earlier offer may have been accepted meanwhile.
+    func checkUnoffered<Failure: Error>(_ error: Failure) throws(Failure) {
+        guard server.hasMoved else { throw error }
     }
 
     func check(_ end: End?) throws(PortError) {
