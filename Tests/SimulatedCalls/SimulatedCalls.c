@@ -120,6 +120,8 @@ extern int sim_pid(void);
 extern int sim_tid(void);
 extern int sim_kill(int pid, int signal);
 extern int sim_pidfd(int pid);
+extern int sim_pidfd_signal(int descriptor, int signal);
+extern int sim_collect(int descriptor, bool stays, int *status);
 extern int sim_thread_exists(int thread);
 extern uint64_t sim_now(void);
 // What the clock on the wall shows more.
@@ -605,8 +607,22 @@ long syscall(long number, ...) {
     case SYS_getrandom: return getrandom((void *)a[0], (size_t)a[1], (unsigned)a[2]);
     case SYS_tgkill: return result_of(sim_thread_exists((int)a[1]) ? 0 : -ESRCH);
     case SYS_pidfd_open: return result_of(sim_pidfd((int)a[0]));
+    case SYS_pidfd_send_signal: return result_of(sim_pidfd_signal((int)a[0], (int)a[1]));
     }
     return raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+// The status of a child that has ended is below zero for a signal.
+int waitid(idtype_t type, id_t id, siginfo_t *info, int options) {
+    if (!is_simulated((int)id)) return (int)RAW(SYS_waitid, type, id, info, options, NULL);
+    int status = 0, result = sim_collect((int)id, options & WNOWAIT, &status);
+    if (result < 0) return result_of(result);
+    memset(info, 0, sizeof *info);
+    if (result == 0) return 0;
+    info->si_pid = 1;
+    info->si_code = status >= 0 ? CLD_EXITED : CLD_KILLED;
+    info->si_status = status >= 0 ? status : -status;
+    return 0;
 }
 
 // MARK: Threads
@@ -792,8 +808,8 @@ void dispatch_after_f(uint64_t time, void *queue, void *context, void (*function
     if (!next) next = (void (*)(uint64_t, void *, void *, void (*)(void *)))dlsym(RTLD_NEXT, "dispatch_after_f");
     if (is_on) sim_perform(function, context, dispatch_time_of(time)); else next(time, queue, context, function);
 }
-// A task that sleeps with a tolerance has a source.
-struct timer { uint64_t mark, time; void *context; void (*function)(void *); };
+// A source of a task that sleeps with a tolerance has a function, and that of an alarm has a block.
+struct timer { uint64_t mark, time; int references; bool is_cancelled; void *context, *block; void (*function)(void *); };
 static const uint64_t timer_mark = 0x5117ab1e5117ab1e;
 static struct timer *timer_of(void *object) {
     struct timer *timer = object;
@@ -805,7 +821,46 @@ void *dispatch_source_create(const void *type, uintptr_t handle, uintptr_t mask,
     if (!is_on) return next(type, handle, mask, queue);
     struct timer *made = calloc(1, sizeof *made);
     made->mark = timer_mark;
+    made->references = 1;
     return made;
+}
+void *dispatch_retain(void *object) {
+    static void *(*next)(void *);
+    if (!next) next = (void *(*)(void *))dlsym(RTLD_NEXT, "dispatch_retain");
+    struct timer *timer = timer_of(object);
+    if (!timer) return next(object);
+    timer->references++;
+    return object;
+}
+static void release_timer(struct timer *timer) {
+    if (--timer->references > 0) return;
+    if (timer->block) _Block_release(timer->block);
+    free(timer);
+}
+static void run_timer(void *object) {
+    struct timer *timer = object;
+    if (!timer->is_cancelled && timer->function) timer->function(timer->context);
+    if (!timer->is_cancelled && timer->block) {
+        // The handler may be taken away while it runs.
+        void *block = _Block_copy(timer->block);
+        simulated_block_run(block);
+    }
+    release_timer(timer);
+}
+void dispatch_source_set_event_handler(void *source, void *block) {
+    static void (*next)(void *, void *);
+    if (!next) next = (void (*)(void *, void *))dlsym(RTLD_NEXT, "dispatch_source_set_event_handler");
+    struct timer *timer = timer_of(source);
+    if (!timer) return next(source, block);
+    void *former = timer->block;
+    timer->block = block ? _Block_copy(block) : NULL;
+    if (former) _Block_release(former);
+}
+void dispatch_source_cancel(void *source) {
+    static void (*next)(void *);
+    if (!next) next = (void (*)(void *))dlsym(RTLD_NEXT, "dispatch_source_cancel");
+    struct timer *timer = timer_of(source);
+    if (timer) timer->is_cancelled = true; else next(source);
 }
 void dispatch_source_set_timer(void *source, uint64_t time, uint64_t interval, uint64_t leeway) {
     static void (*next)(void *, uint64_t, uint64_t, uint64_t);
@@ -829,7 +884,9 @@ void dispatch_activate(void *object) {
     static void (*next)(void *);
     if (!next) next = (void (*)(void *))dlsym(RTLD_NEXT, "dispatch_activate");
     struct timer *timer = timer_of(object);
-    if (timer) sim_perform(timer->function, timer->context, dispatch_time_of(timer->time)); else next(object);
+    if (!timer) return next(object);
+    timer->references++;
+    sim_perform(run_timer, timer, dispatch_time_of(timer->time));
 }
 void dispatch_queue_set_width(void *queue, long width) {
     static void (*next)(void *, long);
@@ -839,7 +896,8 @@ void dispatch_queue_set_width(void *queue, long width) {
 void dispatch_release(void *object) {
     static void (*next)(void *);
     if (!next) next = (void (*)(void *))dlsym(RTLD_NEXT, "dispatch_release");
-    if (timer_of(object)) free(object); else next(object);
+    struct timer *timer = timer_of(object);
+    if (timer) release_timer(timer); else next(object);
 }
 
 void simulated_block_run(void *block) {

@@ -1,3 +1,4 @@
+import CRunLoopShims
 import Glibc
 import SimulatedCalls
 
@@ -460,8 +461,54 @@ func kill(_ pid: Int32, _ signal: Int32) -> Int32 {
 
 @_cdecl("sim_pidfd")
 func makeProcessFile(_ pid: Int32) -> Int32 {
-    guard let found = machine.processes.last(where: { $0.pid == pid && $0.state != .gone }) else { return -ESRCH }
+    guard let found = machine.processes.last(where: { $0.pid == pid && $0.hasNumber }) else { return -ESRCH }
     return process.add(ProcessFile(found))
+}
+
+@_cdecl("sim_pidfd_signal")
+func signal(_ descriptor: Int32, _ signal: Int32) -> Int32 {
+    guard let found = file(descriptor, ProcessFile.self)?.process else { return -EBADF }
+    machine.step("send signal \(signal) to \(found)")
+    guard !found.isDead else { return found.hasNumber ? 0 : -ESRCH }
+    if signal == SIGKILL { machine.killer(found) }
+    machine.signal(found, signal)
+    return 0
+}
+
+/// - Returns: 1 when the child has ended, 0 when it has not.
+@_cdecl("sim_collect")
+func collect(_ descriptor: Int32, _ stays: Bool, _ status: UnsafeMutablePointer<Int32>) -> Int32 {
+    guard let child = file(descriptor, ProcessFile.self)?.process, child.parent === process else { return -ECHILD }
+    guard child.state == .gone else { return 0 }
+    status.pointee = child.status
+    if !stays { child.parent = nil }
+    return 1
+}
+
+@_cdecl("crl_spawn")
+func spawn(
+    _ pid: UnsafeMutablePointer<Int32>, _ program: UnsafePointer<crl_program>,
+    _ failed: UnsafeMutablePointer<UnsafePointer<CChar>?>
+) -> Int32 {
+    let program = program.pointee
+    let path = text(program.path)
+    machine.step("start \(path)")
+    if machine.error(.descriptor) != nil { return EAGAIN }
+    guard let start = machine.programs[path] else {
+        failed.pointee = program.path
+        return ENOENT
+    }
+    var variables: [String: String] = [:]
+    var entry = program.environment
+    while let next = entry?.pointee {
+        let words = text(next).split(separator: "=", maxSplits: 1).map { String($0) }
+        if words.count == 2 { variables[words[0]] = words[1] }
+        entry = entry?.successor()
+    }
+    let child = start(variables, file(program.kept, EventFile.self))
+    (child.parent, child.endsWithParent) = (process, program.ends_with_launcher)
+    pid.pointee = child.pid
+    return 0
 }
 
 @_cdecl("sim_now")

@@ -51,7 +51,7 @@ final class Machine {
     // MARK: Processes and threads
 
     func makeProcess(_ name: String) -> Process {
-        let used = Set(processes.filter { $0.state != .gone }.map(\.pid))
+        let used = Set(processes.filter(\.hasNumber).map(\.pid))
         var pid: Int32
         // Few numbers, so that they are used again.
         repeat { pid = Int32(chance.number(in: 100...140)) } while used.contains(pid)
@@ -99,6 +99,13 @@ final class Machine {
     }
 
     private var ended: [Int: Thread] = [:]
+
+    /// Told before a process kills another.
+    var killer: (Process) -> Void = { _ in }
+
+    /// A program that processes start, by its path.
+    /// - Returns: The process, of the variables of its environment and the file by which it reports a crash.
+    var programs: [String: (_ variables: [String: String], _ crash: EventFile?) -> Process] = [:]
 
     /// Removes the entry of a name. The scenario knows where entries are.
     var entryRemover: () -> Void = {}
@@ -181,6 +188,7 @@ final class Machine {
     func error(_ call: Faults.Call) -> Int32? {
         guard let (number, error) = faults.error(call, of: current.process) else { return nil }
         faultCount?.pointee = Int64(number)
+        current.process.failedCalls += 1
         story.note(fault: number, self) { "a call of \(current.process) fails: \(String(cString: strerror(error)))" }
         return -error
     }
@@ -240,17 +248,41 @@ final class Machine {
     // MARK: Ends
 
     /// Ends a process as SIGKILL does: its threads do nothing more, and a moment later its descriptors close, one by one.
-    func kill(_ process: Process) {
+    /// - Parameter status: An exit status, or a signal below zero.
+    func kill(_ process: Process, status: Int32 = -SIGKILL) {
+        end(process, status)
+        if process.isDead, current.process === process {
+            current.hasEnded = true
+            passBaton()
+        }
+    }
+
+    private func end(_ process: Process, _ status: Int32) {
         guard process.state == .running else { return }
         story.tell(self) { "\(process) is dead" }
-        process.state = .exiting
+        (process.state, process.status) = (.exiting, status)
         process.isStopped = false
         remove { $0.process === process }
         process.detachMemory()
         closeNext(process)
-        if current.process === process {
-            current.hasEnded = true
-            passBaton()
+        for child in processes where child.parent === process && child.endsWithParent {
+            perform(after: UInt64(chance.below(50_000))) { [self] in end(child, -SIGKILL) }
+        }
+    }
+
+    /// Sends a signal that ends a process.
+    func signal(_ process: Process, _ signal: Int32) {
+        if signal == SIGKILL || !process.handlesTermination && !process.isStopped {
+            return kill(process, status: -signal)
+        }
+        if process.handlesTermination { return process.isAskedToEnd = true }
+        // A stopped process ends when it goes on.
+        perform(after: 20_000_000) { [self] in
+            if process.isStopped || process.handlesTermination {
+                self.signal(process, signal)
+            } else {
+                end(process, -signal)
+            }
         }
     }
 
@@ -267,7 +299,7 @@ final class Machine {
     }
 
     /// The process's own end, after its last thread's last call.
-    func exit(_ process: Process) { kill(process) }
+    func exit(_ process: Process, status: Int32 = 0) { kill(process, status: status) }
 
     func stop(_ process: Process, for nanoseconds: UInt64) {
         guard process.state == .running, !process.isStopped else { return }

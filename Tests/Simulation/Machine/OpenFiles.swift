@@ -118,8 +118,13 @@ final class TextFile: OpenFile {
 
 /// A process, as a pidfd shows it: readable when it has ended.
 final class ProcessFile: OpenFile {
-    private let process: Process
-    init(_ process: Process) { self.process = process }
+    let process: Process
+    init(_ process: Process) {
+        self.process = process
+        super.init()
+        process.watchers.append(self)
+    }
+    override func close() { process.watchers.removeAll { $0 === self } }
     override var readiness: UInt32 { process.state == .gone ? Ready.readable : 0 }
 }
 

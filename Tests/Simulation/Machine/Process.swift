@@ -11,7 +11,15 @@ final class Process: CustomStringConvertible {
     let pid: Int32
     /// In clock ticks since boot.
     let startTime: UInt64
-    var state = State.running { didSet { if state == .gone { endTime = machine.now } } }
+    var state = State.running {
+        didSet {
+            guard state == .gone else { return }
+            endTime = machine.now
+            for watcher in watchers { watcher.noteChange() }
+        }
+    }
+    /// The pidfds of the process.
+    var watchers: [OpenFile] = []
     /// When the last descriptor was closed.
     private(set) var endTime: UInt64?
     /// Whether no inotify instance was refused.
@@ -19,9 +27,23 @@ final class Process: CustomStringConvertible {
     var isStopped = false
     /// The time for which it was stopped, without the present stop.
     var stoppedTime: UInt64 = 0
+    /// Whether nobody has disturbed it: no call has failed, no connection was cut, and it was not stopped.
+    var isUndisturbed: Bool { failedCalls == 0 && !wasCut && stoppedTime == 0 && !isStopped }
+    var failedCalls = 0
     /// Whether calls of the process may fail.
     var mayFail = true
     private(set) var descriptors: [Int32: OpenFile] = [:]
+    /// The process that has started it, and has not learned its end.
+    weak var parent: Process?
+    /// Whether the kernel ends it with its parent.
+    var endsWithParent = false
+    /// How it has ended: an exit status, or a signal below zero.
+    var status: Int32 = 0
+    /// Whether it knows what to do when it is asked to end. Another one ends at once.
+    var handlesTermination = false
+    var isAskedToEnd = false { didSet { work.noteChange() } }
+    /// Whether its number is still its own.
+    var hasNumber: Bool { state != .gone || parent?.isDead == false }
     /// The most descriptors at a time.
     var limit = 1024
     private let first: Int32
@@ -47,6 +69,8 @@ final class Process: CustomStringConvertible {
     var isExiting = false
     /// Whether its program has released the runtime. “To peers, the end of a runtime is the death of a process.”
     var hasReleasedRuntime = false
+    /// Whether its ports end, or have ended.
+    var isEnding: Bool { isDead || isExiting || hasReleasedRuntime }
 
     // MARK: Descriptors
 

@@ -10,6 +10,8 @@ final class HostileProgram: @unchecked Sendable {
     let process: Process
     private let scenario: Scenario
     private var sockets: [ControlSocket] = []
+    /// Those by which it reads all, and answers nothing.
+    private var silent: [ControlSocket] = []
     private var lanes: [HostileLane] = []
     private(set) var owner: HostileOwner?
 
@@ -24,9 +26,10 @@ final class HostileProgram: @unchecked Sendable {
                 if owner == nil, below(4) == 0 { owner = HostileOwner() }
                 owner?.act()
                 if below(2) == 0, !lanes.isEmpty { lanes[below(lanes.count)].attack() }
+                for socket in silent { readAll(of: socket) }
                 simulatedPause(below(200))
             }
-            (sockets, lanes, owner) = ([], [], nil)
+            (sockets, silent, lanes, owner) = ([], [], [], nil)
             machine.exit(process)
         }
     }
@@ -48,6 +51,13 @@ final class HostileProgram: @unchecked Sendable {
         case 2:
             hello.version &+= UInt8(1 + below(3))
             _ = socket.send(hello)
+        case 3 where hello.takesLanes:
+            // One without lanes may send by ZeroMQ, and makes claims fail.
+            _ = socket.send(hello)
+            _ = socket.send(.watch(target?.number ?? UInt64(1 + below(8))))
+            silent.append(socket)
+            if silent.count > 4 { silent.removeFirst() }
+            return
         default:
             _ = socket.send(hello)
             let port = target?.number ?? UInt64(1 + below(8))
@@ -87,6 +97,13 @@ final class HostileProgram: @unchecked Sendable {
             }
             if below(4) == 0 { _ = socket.send(.laneClosed(port, question: question)) }
             return
+        }
+    }
+
+    private func readAll(of socket: ControlSocket) {
+        withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) { buffer in
+            var descriptors: [OwnedDescriptor] = []
+            while socket.receive(into: buffer, &descriptors) != nil {}
         }
     }
 

@@ -92,8 +92,11 @@ extension Program {
         let claimed = attempt { try checkReason { try claim(right, deadline) } }
         bound.check("a claim has ended")
         guard let port = claimed else { return promises.failedToClaim(offer) }
-        // A program may get its own port, which it serves already.
-        if right.offer.channel.isLocal { return promises.failedToClaim(offer) }
+        // A program may get its own port, which it serves already, and which it lends no more.
+        if right.offer.channel.isLocal {
+            promises.endsLoan(port.id)
+            return promises.failedToClaim(offer)
+        }
         promises.claimed(port.id, at: port.receiver.id, by: offer) { [weak port] in port?.isValid == true }
         inboxes.append(port)
         spawn("claimed") { [self] in

@@ -113,6 +113,7 @@ final class Promises {
     /// The owners of the names whose folders somebody has removed.
     private var formerHolders: [String: PortID] = [:]
     let requests = RequestPromises()
+    let pools = PoolPromises()
     private var watches: [(watcher: Process, port: PortID, isTold: Bool)] = []
     private var noted = Counts()
 
@@ -231,10 +232,12 @@ final class Promises {
         isDirectoryLost = true
     }
 
-    private var isDirectoryLost = false
+    private(set) var isDirectoryLost = false
     /// When somebody last removed a name's entry, by the name's folder, and all entries.
     private var losses: [String: UInt64] = [:]
     private var lossOfAll: UInt64 = 0
+
+    private var timesTaken: [String: Int] = [:]
 
     /// The names whose entries were removed once.
     private var lostNames: Set<String> = []
@@ -264,14 +267,40 @@ final class Promises {
             machine.fail("\(machine.current.process) has the name \(name) of a port that is lent")
         }
         (holders[name], formerHolders[name]) = (port, nil)
+        timesTaken[name, default: 0] += 1
         if begin <= max(losses[file(name)] ?? 0, lossOfAll) {
             lostNames.insert(name)
             holders[name] = nil
         }
     }
 
+    /// Names that only one port ever has.
+    var furtherNames: [String] = []
+
     /// The names of a port, as far as the programs know.
     func names(of port: PortID) -> [String] { holders.filter { $0.value == port }.keys.sorted() }
+
+    /// The port that a name leads to now, whatever becomes of the move of the port: all processes that may have the port live.
+    private func holder(of name: String) -> PortID? {
+        guard !lostNames.contains(name), !isDirectoryLost, let port = holders[name], let facts = ports[port] else {
+            return nil
+        }
+        if let lender = facts.lender { return lender.isEnding || facts.owner === lender && facts.isEnding ? nil : port }
+        let owners = [facts.owner] + facts.moves.claimants
+        return facts.isEnding || facts.wasOver(at: machine.now) || owners.contains(where: \.isEnding) ? nil : port
+    }
+
+    /// Looks a name up.
+    /// - Parameter find: Nil when nobody has the name.
+    func find<Found, Failure: Error>(_ name: String, by find: () throws(Failure) -> Found?) throws(Failure) -> Found? {
+        let (port, errors, times) = (holder(of: name), machine.faults.count, timesTaken[name])
+        let found = try find()
+        // “The name is never free.”
+        if found == nil, let port, holder(of: name) == port, timesTaken[name] == times, machine.faults.count == errors {
+            machine.fail("nobody has the name \(name), says a look, and port \(port.number) of \(owner(port)) has it")
+        }
+        return found
+    }
 
     /// A name was refused, because a port has it.
     /// - Parameter begin: The time of the call.

@@ -14,6 +14,7 @@ extension Program {
             inboxes.append(port)
             let name = scenario.boxName(below(scenario.nameCount))
             var isNamed = register(port, name, names)
+            if scenario.hasMoves, below(3) == 0 { registerFurther(port, names) }
             serve(port, until: below(4) == 0 ? below(500) : .max) { [self] looks in
                 // As often as a thread that waits for messages looks.
                 if !isNamed, looks % 10 == 0 { isNamed = register(port, name, names) }
@@ -24,6 +25,15 @@ extension Program {
                 pause(below(100))
             }
             end(port)
+        }
+    }
+
+    /// Gives the port further names, which nobody else wants.
+    private func registerFurther(_ port: MachPort, _ names: PortNameServer) {
+        for number in 0...below(12) {
+            let name = "further \(port.id.file) \(number)"
+            if register(port, name, names) { promises.furtherNames.append(name) }
+            if promises.furtherNames.count > 100 { promises.furtherNames.removeFirst() }
         }
     }
 

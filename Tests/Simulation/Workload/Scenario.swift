@@ -12,6 +12,8 @@ final class Scenario: @unchecked Sendable {
     let nameCount: Int
     /// Whether ports move from program to program.
     let hasMoves = machine.seed % 3 == 0
+    /// Whether programs have pools of workers.
+    let hasPools = machine.seed % 5 == 0
     private(set) var isClosing = false
     /// Whether nothing more is started or killed.
     private(set) var isSettling = false
@@ -87,6 +89,15 @@ final class Scenario: @unchecked Sendable {
             machine.files.removeAll(Self.directory)
         }
         machine.directoryMover = { [self] in moveDirectory(for: $0) }
+        machine.killer = { [self] worker in
+            // The sockets of a removed directory lead nowhere.
+            if !promises.isDirectoryLost { promises.pools.kills(worker) }
+        }
+        machine.programs[Program.workerPath] = { [self] variables, crash in
+            let process = makeWorker()
+            PoolWorkerProgram(process, self, variables, crash).start()
+            return process
+        }
         for _ in 0..<programCount { start() }
         if machine.chance.oneIn(4) {
             hostile = HostileProgram(machine.makeProcess("hostile"), self)
@@ -159,6 +170,10 @@ final class Scenario: @unchecked Sendable {
             machine.fail("no request is answered")
         }
         if !waitUntil(60_000, { [self] in promises.counts.received > names }) { machine.fail("no message comes") }
+        let jobs = promises.pools.doneCount
+        if promises.pools.isRunning, !waitUntil(60_000, { [self] in promises.pools.doneCount > jobs }) {
+            machine.fail("no job is done")
+        }
         // Whatever a hostile process does, but for a way that makes claims fail: one without lanes does not answer.
         let moves = promises.counts.moves
         if hasMoves, !waitUntil(120_000, { [self] in promises.counts.moves > moves }) { machine.fail("no port moves") }
