@@ -34,7 +34,8 @@ import Testing
         #expect(!met(7, 7, geteuid() + 1))
     }
 
-    @Test func `a worker that takes its time to take the welcome gets it, and gets it first`() throws {
+    /// A worker before version 2 takes the welcome at its own port.
+    @Test func `an older worker that takes its time to take the welcome gets it, and gets it first`() throws {
         let runtimes = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
         let (launcher, other) = (runtimes.0.nameServer, runtimes.1.nameServer)
         let (parent, mine) = (try MachPort(nameServer: launcher), try MachPort(nameServer: other))
@@ -46,7 +47,8 @@ import Testing
         let desk = runtimes.0.checkInDesk
         let name = try desk.registeredName(launcher)
         let number = try desk.expect(expectation, launcher).number
-        let checkIn = CheckIn(desk: try other.port(forName: name, before: .patience), number: number)
+        let desks = try other.port(forName: name, before: .patience)
+        let checkIn = CheckIn(desk: desks, number: number, hasOwnAnswer: false)
         let check = Helper { Result { try checkIn.complete(with: mine, before: .patience) } }
         let right = try expectation.wait(before: .patience)
         #expect(check.value(before: .now + .milliseconds(1500)) == nil)
@@ -56,6 +58,35 @@ import Testing
         #expect(try check.value()?.get().id == parent.id)
         #expect(sender.value() == .some(nil))
         #expect(try mine.receive(before: .patience).id == 5)
+        withExtendedLifetime(runtimes) {}
+    }
+
+    @Test(arguments: [true, false])
+    func `what a third process sends to a worker that checks in waits for the worker`(_ isTask: Bool) async throws {
+        let runtimes = (0..<3).map { _ in PortRuntime(directory: sandbox.path) }
+        let (launcher, names) = (runtimes[0].nameServer, runtimes[1].nameServer)
+        let (parent, mine) = (try MachPort(nameServer: launcher), try MachPort(nameServer: names))
+        try names.register(mine, name: "worker")
+        let right = try await runtimes[2].nameServer.port(forName: "worker", before: .patience)
+        // The first two have the ids of a welcome and of a refusal.
+        for id in [CheckIn.welcomeID, CheckIn.refusalID, 5] {
+            try await right.send(MachPort.Message(id: id, [.port(mine.sendRight)]), before: .patience)
+        }
+        let expectation = CheckInExpectation("it", pid: getpid(), parent: parent.sendRight)
+        let desk = runtimes[0].checkInDesk
+        let name = try desk.registeredName(launcher)
+        let number = try desk.expect(expectation, launcher).number
+        let checkIn = CheckIn(desk: try await names.port(forName: name, before: .patience), number: number)
+        let found =
+            if isTask {
+                try await checkIn.complete(with: mine, before: .patience)
+            } else {
+                try #require(Helper { Result { try checkIn.complete(with: mine, before: .patience) } }.value()).get()
+            }
+        #expect(found.id == parent.id)
+        for id in [CheckIn.welcomeID, CheckIn.refusalID, 5] {
+            #expect(try await mine.receive(before: .patience).id == id)
+        }
         withExtendedLifetime(runtimes) {}
     }
 

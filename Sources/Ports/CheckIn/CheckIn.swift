@@ -17,8 +17,13 @@ public struct CheckIn: Sendable {
 
     let desk: MachPort.SendRight
     let number: UInt64
+    /// Whether the launcher answers at a port that is for nothing else. One before version 2 answers at the worker's port, where
+    /// a message of another process may be first.
+    var hasOwnAnswer = true
 
     static let variable = "PORTS_CHECK_IN"
+    /// What the names of desks begin with.
+    static let deskPrefix = "check-in.2."
 
     /// The check-in of a process that a ``WorkerProcess`` has launched. Blocks until the launcher's process answers.
     /// - Throws: ``CheckInError``: `notLaunched` when nobody launched this process as a worker, or `port`.
@@ -30,7 +35,7 @@ public struct CheckIn: Sendable {
         let desk = try checkingIn { () throws(PortError) in
             try PortNameServer.shared.port(forName: name, before: deadline)
         }
-        return CheckIn(desk: desk, number: number)
+        return CheckIn(desk: desk, number: number, hasOwnAnswer: name.hasPrefix(deskPrefix))
     }
 
     /// The check-in of a process that a ``WorkerProcess`` has launched. Suspends the task until the launcher's process
@@ -42,7 +47,8 @@ public struct CheckIn: Sendable {
     ) async throws -> CheckIn {
         let (number, name) = try environmentEntry()
         do {
-            return CheckIn(desk: try await PortNameServer.shared.port(forName: name, before: deadline), number: number)
+            let desk = try await PortNameServer.shared.port(forName: name, before: deadline)
+            return CheckIn(desk: desk, number: number, hasOwnAnswer: name.hasPrefix(deskPrefix))
         } catch let error as PortError {
             throw CheckInError.port(error)
         }
@@ -56,20 +62,22 @@ public struct CheckIn: Sendable {
         return (number, String(fields[1]))
     }
 
-    /// Sends the worker's port to the launcher, and blocks until the launcher answers. The worker's port must be
-    /// unscheduled, and unknown to others.
+    /// Sends the worker's port to the launcher, and blocks until the launcher answers. What others send to the worker's port
+    /// meanwhile waits there.
     /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) throws(CheckInError) -> MachPort.SendRight {
-        let (receiver, end) = (port.receiver, MonotonicInstant(deadline))
+        let end = MonotonicInstant(deadline)
         let answer = try checkingIn { () throws(PortError) in
-            try desk.send(request(receiver), before: deadline)
+            let answers = try answerPort(of: port)
+            defer { if hasOwnAnswer { answers.invalidate() } }
+            try desk.send(request(port, answers), before: deadline)
             while true {
                 do throws(PortError) {
-                    return MachPort.Message(try receiver.receive(before: answerLimit(end)))
+                    return MachPort.Message(try answers.receiver.receive(before: answerLimit(end)))
                 } catch {
                     try checkLauncher(error, end)
                 }
@@ -78,20 +86,22 @@ public struct CheckIn: Sendable {
         return try parent(in: answer)
     }
 
-    /// Sends the worker's port to the launcher, and suspends the task until the launcher answers. The worker's port
-    /// must be unscheduled, and unknown to others.
+    /// Sends the worker's port to the launcher, and suspends the task until the launcher answers. What others send to the
+    /// worker's port meanwhile waits there.
     /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     ///   `CancellationError`: the launcher may have accepted the worker nevertheless.
     public nonisolated(nonsending) func complete(
         with port: MachPort, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
     ) async throws -> MachPort.SendRight {
-        let (receiver, end) = (port.receiver, MonotonicInstant(deadline))
+        let end = MonotonicInstant(deadline)
         do {
-            try await desk.send(request(receiver), before: deadline)
+            let answers = try answerPort(of: port)
+            defer { if hasOwnAnswer { answers.invalidate() } }
+            try await desk.send(request(port, answers), before: deadline)
             while true {
                 do {
-                    let answer = try await receiver.receive(before: answerLimit(end))
+                    let answer = try await answers.receiver.receive(before: answerLimit(end))
                     return try parent(in: MachPort.Message(answer))
                 } catch let error as PortError {
                     try checkLauncher(error, end)
@@ -102,10 +112,17 @@ public struct CheckIn: Sendable {
         }
     }
 
-    private func request(_ receiver: Receiver) -> MachPort.Message {
+    /// The port that takes the launcher's answer.
+    private func answerPort(of port: MachPort) throws(PortError) -> MachPort {
+        guard hasOwnAnswer else { return port }
+        let names = PortNameServer(directory: port.receiver.exposure.directoryPath, runtime: port.runtime)
+        return try MachPort(queueLimit: 2, messageLimit: 64 << 10, nameServer: names)
+    }
+
+    private func request(_ port: MachPort, _ answers: MachPort) -> MachPort.Message {
         let number = withUnsafeBytes(of: number.littleEndian) { Array($0) }
-        let right = MachPort.SendRight(receiver.channel)
-        return MachPort.Message(id: Self.messageID, [.bytes(number)], replyPort: right)
+        let answerRight: [MachPort.Message.Component] = hasOwnAnswer ? [.port(answers.sendRight)] : []
+        return MachPort.Message(id: Self.messageID, [.bytes(number)] + answerRight, replyPort: port.sendRight)
     }
 
     /// The deadline of one wait, after which the launcher's end is checked.

@@ -24,7 +24,7 @@ final class CheckInDesk: Sendable {
     func forget(_ checkIn: CheckIn) { _ = state.withLock { $0.expected.removeValue(forKey: checkIn.number) } }
 
     func registeredName(_ nameServer: PortNameServer) throws(PortError) -> String {
-        let name = "check-in.\(nameServer.runtime.incarnation)"
+        let name = CheckIn.deskPrefix + "\(nameServer.runtime.incarnation)"
         // Each time, because somebody may have removed the directory.
         try nameServer.registerInternal(port(nameServer), name: name)
         return name
@@ -61,10 +61,12 @@ final class CheckInDesk: Sendable {
         guard message.id == CheckIn.messageID, let worker = message.replyPort, let sender = message.sender else {
             return
         }
+        // A worker before version 2 takes the answer at its own port.
+        let answers = message.port(ofComponent: 1) ?? worker
         let number: UInt64?? = message.withBytes { $0.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil } }
         let expectation = state.withLock { state in (number ?? nil).flatMap { state.expected.removeValue(forKey: $0) } }
         guard let expectation, expectation.isMet(by: sender) else {
-            answer(worker, of: sender.pid, MachPort.Message(id: CheckIn.refusalID), before: .now + .seconds(1))
+            answer(answers, of: sender.pid, MachPort.Message(id: CheckIn.refusalID), before: .now + .seconds(1))
             if let expectation {
                 return expectation.fail(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid))
             }
@@ -72,18 +74,18 @@ final class CheckInDesk: Sendable {
                 about: .process(sender.pid), once: "unexpected",
                 "refused the check-in of \(ProcessIdentity(pid: sender.pid)): no worker is expected")
         }
-        // The worker may end right after the welcome, so the outcome is decided before the welcome is sent. A message
-        // of the launcher must not arrive before the welcome, so the outcome becomes visible after it. The welcome has
-        // no deadline, because the worker may be stopped.
+        // The worker may end right after the welcome, so the outcome is decided before the welcome is sent. Where the worker
+        // takes it at its own port, a message of the launcher must not arrive first, so the outcome becomes visible after it.
+        // The welcome has no deadline, because the worker may be stopped.
         expectation.outcome.set(.success(worker)) {
             let welcome = MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)])
-            answer(worker, of: sender.pid, welcome, before: .distantFuture)
+            answer(answers, of: sender.pid, welcome, before: .distantFuture)
         }
     }
 
     /// Posts an answer, because the housekeeping thread must not wait for room.
     private func answer(
-        _ worker: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message, before deadline: MonotonicInstant
+        _ answers: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message, before deadline: MonotonicInstant
     ) {
         let fail: @Sendable ((any Error)?) -> Void = { error in
             guard let error else { return }
@@ -92,7 +94,7 @@ final class CheckInDesk: Sendable {
                 "the check-in of \(ProcessIdentity(pid: pid)) cannot be answered: \(error)")
         }
         do throws(PortError) {
-            try worker.post(message, before: deadline, ended: fail)
+            try answers.post(message, before: deadline, ended: fail)
         } catch {
             fail(error)
         }

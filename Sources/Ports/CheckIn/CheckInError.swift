@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 
 /// The reason why a worker did not check in.
@@ -26,6 +27,7 @@ public enum CheckInError: Error, Equatable, Sendable, CustomStringConvertible {
         case .timedOut(let worker): "\(worker) did not check in before the deadline, and was ended"
         case .died(let worker, let status): "\(worker) \(status) before it checked in"
         case .failed(let worker, let reason): "\(worker) ended before it checked in: \(reason)"
+        case .refused(let worker, getpid(), _): "\(worker) was refused: its launcher expects another process, or none"
         case .refused(let worker, let pid, let uid):
             "\(worker) was refused: process \(pid) of user \(uid) tried to check in in its place"
         case .notLaunched(let reason): "the process was not launched: \(reason)"
