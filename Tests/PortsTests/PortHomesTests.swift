@@ -72,6 +72,25 @@ struct PortHomesTests {
         #expect(try sandbox.names.sweep().names == ["lent"])
     }
 
+    /// The owner before the present one was killed before it removed its entry.
+    @Test func `a name leads to the living port beside the entry that a dead owner has left`() throws {
+        let living = try MachPort(nameServer: sandbox.names)
+        // The order in a folder is the file system's.
+        let names = (1...10).map { "moved \($0)" }
+        for (number, name) in names.enumerated() {
+            try sandbox.names.register(living, name: name)
+            let home = PortID(incarnation: .random(), number: UInt64(number))
+            let right = WireRight(id: home, queueLimit: 1, limit: 1, path: sandbox.path)
+            try sandbox.plant(NameEntry(name: name, right: right, of: living.id))
+        }
+        let looker = PortRuntime(directory: sandbox.path).nameServer
+        for name in names { #expect(try looker.registration(forName: name)?.port.id == living.id) }
+        #expect(try looker.registrations().map(\.name).sorted() == names.sorted())
+        #expect(try looker.names().sorted() == names.sorted())
+        #expect(try looker.sweep().names == [])
+        for name in names { #expect(try Folder.files(in: sandbox.folder(name))?.count == 1) }
+    }
+
     @Test func `what dead processes leave is swept, and other files stay`() throws {
         let directory = try directory()
         try directory.beginMove(of: port, to: homes[0])

@@ -54,7 +54,7 @@ extension PortNameServer {
     ///   workers check in by.
     /// - Throws: ``PortError``: an error of the directory, also when an entry cannot be read now.
     public func registrations(includingInternal: Bool = false) throws(PortError) -> [Registration] {
-        let entries = try registryDirectory().entries(ofLive: true)
+        let entries = try registryDirectory().liveEntries()
         // A process may have thousands of names.
         var programs: [NameEntry.Owner: String?] = [:]
         return entries.filter { includingInternal || $0.isService }.map { entry in

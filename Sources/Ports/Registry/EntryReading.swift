@@ -12,35 +12,54 @@ extension RegistryDirectory {
         return found?.name == name ? found : nil
     }
 
-    /// All entries, including the entries of dead owners. Files that are no entries are left out.
-    func entries() throws(PortError) -> [NameEntry] {
+    /// The entries of all names, one for each, including those of dead owners. Files that are no entries are left out.
+    func entries() throws(PortError) -> [NameEntry] { try folders().compactMap { presentEntry(of: $0) } }
+
+    /// The entries of all names whose owners live, one for each.
+    func liveEntries() throws(PortError) -> [NameEntry] { try of(entries(), areAlive: true) }
+
+    /// All entries of dead processes, also those that ports have left at former homes.
+    func deadEntries() throws(PortError) -> [NameEntry] { try of(folders().flatMap(\.self), areAlive: false) }
+
+    private func of(_ entries: [NameEntry], areAlive: Bool) -> [NameEntry] {
+        let owners = Dictionary(grouping: entries, by: \.right.id.incarnation)
+        return owners.filter { isAlive($0.key) == areAlive }.flatMap(\.value)
+    }
+
+    /// What is in the folders of all names.
+    /// - Throws: ``PortError`` when there may be an entry that cannot be read now.
+    private func folders() throws(PortError) -> [[NameEntry]] {
         guard let files = folder.files(in: Self.names) else {
             if errno == ENOENT { return [] }
             throw failure("open", Self.names)
         }
-        var entries: [NameEntry] = []
-        for file in files { if let entry = try readValid(file) { entries.append(entry) } }
-        return entries
-    }
-
-    /// The entry in a name's folder; nil also when the file there is no entry.
-    /// - Throws: ``PortError`` when there may be an entry that cannot be read now.
-    func readValid(_ file: String) throws(PortError) -> NameEntry? {
-        do throws(PortError) {
-            return try read(file)
-        } catch {
-            if error.mayHideEntry { throw error }
-            return nil
+        var folders: [[NameEntry]] = []
+        for file in files {
+            do throws(PortError) {
+                folders.append(try readAll(file))
+            } catch {
+                if error.mayHideEntry { throw error }
+            }
         }
+        return folders
     }
 
-    /// The entries of live processes, or those of dead ones.
-    func entries(ofLive isLive: Bool) throws(PortError) -> [NameEntry] {
-        let owners = Dictionary(grouping: try entries(), by: \.right.id.incarnation)
-        return owners.filter { isAlive($0.key) == isLive }.flatMap(\.value)
+    /// The entry of a name; nil when nobody has registered it. The entry's port may be dead.
+    func read(_ file: String) throws(PortError) -> NameEntry? { presentEntry(of: try readAll(file)) }
+
+    /// The entry of the port's present home. A port that has moved may have left others, whose processes may have died since.
+    private func presentEntry(of entries: [NameEntry]) -> NameEntry? {
+        guard entries.count > 1 else { return entries.first }
+        let live = entries.filter { isAlive($0.right.id.incarnation) }
+        let found = live.isEmpty ? entries : live
+        return found.first { entry in
+            let home = (try? homes(of: entry).home(of: entry.publicID)) ?? nil
+            return (home ?? entry.publicID) == entry.right.id
+        } ?? found.first
     }
 
-    func read(_ file: String) throws(PortError) -> NameEntry? {
+    /// The entries in the folder of a name.
+    private func readAll(_ file: String) throws(PortError) -> [NameEntry] {
         let file = Self.file(file)
         // An entry that is removed after the folder was read is the former one of a port that has moved, and that has
         // another entry by then. A port does not move as fast as this.
@@ -48,17 +67,26 @@ extension RegistryDirectory {
             let descriptor = folder.open(file, O_RDONLY | O_DIRECTORY)
             guard descriptor >= 0 else {
                 switch errno {
-                case ENOENT: return nil
+                case ENOENT: return []
                 case ENOTDIR, ELOOP:
                     throw .untrustedDirectory(path(file), reason: "it is not a name's folder; remove it")
                 default: throw failure("open", file)
                 }
             }
             guard let files = Folder.files(descriptor) else { throw failure("read", file) }
-            guard let inner = files.first else { return nil }
-            if let entry = try readEntry("\(file)/\(inner)") { return entry }
+            if files.isEmpty { return [] }
+            var (entries, failure) = ([NameEntry](), PortError?.none)
+            for inner in files {
+                do throws(PortError) {
+                    if let entry = try readEntry("\(file)/\(inner)") { entries.append(entry) }
+                } catch {
+                    failure = error
+                }
+            }
+            if !entries.isEmpty { return entries }
+            if let failure { throw failure }
         }
-        return nil
+        return []
     }
 
     func readEntry(_ file: String) throws(PortError) -> NameEntry? {

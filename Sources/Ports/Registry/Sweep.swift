@@ -9,10 +9,10 @@ extension RegistryDirectory {
         var swept = sweep(before: .distantFuture)
         // Entries that are registered after the reading are not checked. A process that has an entry listens already,
         // so no entry of a live process is removed.
-        for entry in try entries(ofLive: false) {
+        for entry in try deadEntries() {
             let file = try NameEntry.fileName(for: entry.name)
             guard folder.hasFile(Self.file(file, of: entry.right.id)), !isKept(entry, Self.file(file)) else { continue }
-            if remove(entry.right.id, file) { swept.names.append(entry.name) }
+            if remove(entry.right.id, file), isFree(file) { swept.names.append(entry.name) }
         }
         return swept
     }
@@ -39,6 +39,9 @@ extension RegistryDirectory {
         return swept
     }
 
+    /// Whether no port has an entry of the name, also not one that has moved.
+    private func isFree(_ file: String) -> Bool { folder.files(in: Self.file(file))?.isEmpty ?? true }
+
     /// - Returns: The name that was removed with the file.
     private func sweep(_ inner: String, of dead: Incarnation) -> String? {
         let file = "\(dead)/\(inner)"
@@ -55,7 +58,7 @@ extension RegistryDirectory {
             do throws(PortError) {
                 let entry = try readEntry(Self.file(name, of: port))
                 if let entry, isKept(entry, Self.file(name)) { return nil }
-                removed = remove(port, name) ? entry?.name : nil
+                removed = remove(port, name) && isFree(name) ? entry?.name : nil
             } catch {
                 // A later sweep may be able to read the entry.
                 if error.mayHideEntry { return nil }
