@@ -50,8 +50,15 @@ public final class ActivatedService: Sendable {
         guard getenv(ServiceMessage.variable) != nil else { return nil }
         // A program that this one starts is no service.
         unsetenv(ServiceMessage.variable)
+        return try await offered(by: CheckIn.fromEnvironment(before: deadline), nameServer, before: deadline)
+    }
+
+    /// Takes the port.
+    nonisolated(nonsending) static func offered(
+        by checkIn: CheckIn, _ nameServer: PortNameServer, before deadline: ContinuousClock.Instant?
+    ) async throws -> ActivatedService {
         let control = try MachPort(nameServer: nameServer)
-        let activator = try await CheckIn.fromEnvironment(before: deadline).complete(with: control, before: deadline)
+        let activator = try await checkIn.complete(with: control, before: deadline)
         let end = InvalidationWatch(activator) { control.invalidate() }
         defer { end.cancel() }
         do {

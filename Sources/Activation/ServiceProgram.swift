@@ -43,7 +43,7 @@ extension ServiceProgram {
             // First: until the sequence is made, the signals end the process at once.
             let signals = try SignalSequence([SIGTERM, SIGINT])
             if let service = try await ActivatedService.fromEnvironment() {
-                try await run(service, until: signals)
+                try await run(service) { (try? await signals.wait()) != nil }
             } else {
                 let server = try RequestServer(name: serviceName)
                 try await serve(server)
@@ -58,14 +58,18 @@ extension ServiceProgram {
         }
     }
 
-    private static func run(_ service: ActivatedService, until signals: SignalSequence) async throws {
+    /// Serves until the service has nothing to do, or is asked to end.
+    /// - Parameter waitForSignal: Returns whether the service is asked to end, and false in a cancelled task.
+    static func run(
+        _ service: ActivatedService, _ waitForSignal: @escaping @Sendable () async -> Bool
+    ) async throws {
         let server = RequestServer(service.port)
         try await serve(server)
         // Before the first request, which may be the one that the service dies of. Without its activator the service goes on.
         try? await service.ready()
         async let running: Void = server.run()
         while true {
-            let isAsked = await waitForEnd(service, signals)
+            let isAsked = await waitForEnd(service, waitForSignal)
             if isAsked { await willEnd(server) }
             do {
                 try await service.giveBack(before: .now + .seconds(10))
@@ -82,9 +86,11 @@ extension ServiceProgram {
     }
 
     /// - Returns: Whether a signal asks the service to end; else it has nothing to do.
-    private static func waitForEnd(_ service: ActivatedService, _ signals: SignalSequence) async -> Bool {
+    private static func waitForEnd(
+        _ service: ActivatedService, _ waitForSignal: @escaping @Sendable () async -> Bool
+    ) async -> Bool {
         await withTaskGroup { group in
-            group.addTask { (try? await signals.wait()) != nil }
+            group.addTask { await waitForSignal() }
             group.addTask {
                 try? await service.waitUntilIdle()
                 return false
