@@ -424,6 +424,20 @@ import Testing
         #expect(reasons.withLock { $0 } == ["it was killed"])
     }
 
+    /// The askers of a borrower that has crashed may ask when the next one has the port already.
+    @Test func `the next borrower explains what the former one has lost`() throws {
+        let lent = try lend(to: homes.runtime())
+        lent.loan.standby.expectExplanation()
+        lent.port.invalidate()
+        let port = try lent.loan.takeBack(before: .patience)
+        port.explain("it was killed")
+        let loan = try MachPort.Loan(port)
+        let next = try homes.received(loan.receiveRight, of: port, in: homes.runtime()).claim(before: .patience)
+        let reasons = Shared<[String?]>([])
+        next.receiver.arrival?.whenExplained { reason in reasons.withLock { $0.append(reason) } }
+        #expect(reasons.withLock { $0 } == ["it was killed"])
+    }
+
     @Test func `without its lender a port ends with its borrower`() throws {
         var lent: Lent? = try lend(to: homes.runtime())
         let (port, sender) = try (#require(lent?.port), #require(lent?.sender))

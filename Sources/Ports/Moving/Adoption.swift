@@ -160,6 +160,10 @@ final class Adoption: Sendable {
         if let standby = standby(for: id, directory), standby.arrival?.expectsExplanation == true {
             arrival.expectExplanation()
         }
+        if let reason = message.text(ofComponent: 4) {
+            arrival.expectExplanation()
+            port.explain(reason)
+        }
         let isFirst = phase.withLock { phase in
             guard case .claimed = phase else { return false }
             phase = .taking(

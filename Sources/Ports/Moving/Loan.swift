@@ -168,12 +168,13 @@ extension MachPort {
 
         // MARK: Lending
 
-        /// The lender, for the borrower.
+        /// The lender, for the borrower, and how the borrower before it has ended, whose askers may not know that yet.
         var components: [Message.Component] {
             get throws(PortError) {
-                Message.components(standby.receiver.id, desk.sendRight) + [
-                    .descriptor(try MessageDescriptor(of: taken.memory))
-                ]
+                let lender = Message.components(standby.receiver.id, desk.sendRight)
+                let memory = Message.Component.descriptor(try MessageDescriptor(of: taken.memory))
+                let reason = port.receiver.arrival?.reason.map { Message.Component.bytes(Array($0.utf8)) }
+                return lender + [memory] + (reason.map { [$0] } ?? [])
             }
         }
 

@@ -95,6 +95,9 @@ final class PortArrival: Sendable {
     /// Says why requests are lost that the former owner had taken, or that nobody knows.
     func explain(_ reason: String?) { state.withLock { $0.explanation }?.set(reason) }
 
+    /// The reason, where it is known.
+    var reason: String? { state.withLock { $0.explanation }?.value ?? nil }
+
     /// Calls the closure with the reason, when it is known; with nil where there is none.
     func whenExplained(_ body: @escaping @Sendable (String?) -> Void) {
         let explanation = state.withLock { state -> Promise<String?>? in
