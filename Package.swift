@@ -159,7 +159,8 @@ let package = Package(
         .executableTarget(
             name: "simulate",
             dependencies: [
-                "Workers", "TypedPorts", "Ports", "PortsInspection", "RunLoops", "CRunLoopShims", "SimulatedCalls",
+                "Activation", "Workers", "TypedPorts", "Ports", "PortsInspection", "RunLoops", "CRunLoopShims",
+                "SimulatedCalls",
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ], path: "Tests/Simulation", exclude: ["Plants", "plants"],
             swiftSettings: [.unsafeFlags(["-O", "-enforce-exclusivity=unchecked"])]),

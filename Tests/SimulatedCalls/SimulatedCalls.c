@@ -250,6 +250,7 @@ int mkdirat(int folder, const char *path, mode_t mode) {
     if (!is_simulated_path(folder, path)) return (int)RAW(SYS_mkdirat, folder, path, mode);
     return result_of(sim_mkdir(folder, path, mode));
 }
+int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
 int unlinkat(int folder, const char *path, int flags) {
     if (!is_simulated_path(folder, path)) return (int)RAW(SYS_unlinkat, folder, path, flags);
     return result_of(sim_unlink(folder, path, flags & AT_REMOVEDIR));
@@ -258,6 +259,13 @@ int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
 int renameat(int folder, const char *path, int to_folder, const char *to) {
     if (!is_simulated_path(folder, path)) return (int)RAW(SYS_renameat2, folder, path, to_folder, to, 0);
     return result_of(sim_rename(folder, path, to_folder, to));
+}
+int rename(const char *path, const char *to) { return renameat(AT_FDCWD, path, AT_FDCWD, to); }
+off_t lseek(int descriptor, off_t offset, int from) {
+    if (!is_simulated(descriptor)) return RAW(SYS_lseek, descriptor, offset, from);
+    // Of the end alone.
+    struct stat status;
+    return fstat(descriptor, &status) == 0 ? status.st_size : -1;
 }
 ssize_t readlink(const char *restrict path, char *restrict bytes, size_t size) {
     if (!is_simulated_path(AT_FDCWD, path)) return RAW(SYS_readlinkat, AT_FDCWD, path, bytes, size);

@@ -13,7 +13,8 @@ let usage = """
       --steps N   how long faults go on, in turns of threads; 2000 unless told otherwise
       --jobs N    how many machines to play at a time; as many as there are processors unless told otherwise
       --first     stop at the first broken promise
-      --by N      play each Nth seed; ports move and are lent with the multiples of 3, and pools have workers with those of 5
+      --by N      play each Nth seed: with the multiples of 3 ports move and are lent, with those of 5 there are pools of
+                  workers, and with those of 7 services that an activator starts
       --tell      tell each call that others see
       --shrink    find the few faults that break the promise, and draw who did what
       --skip N,N  leave out the faults with these numbers

@@ -23,6 +23,7 @@ final class PoolPromises {
     private(set) var doneCount = 0
     /// The workers whose handlers do not return.
     private var hanging: Set<ObjectIdentifier> = []
+    private var workers: [Process] = []
     /// The workers that have checked in.
     private var ready: Set<ObjectIdentifier> = []
     /// The processes whose pools run, and are not being stopped.
@@ -41,7 +42,7 @@ final class PoolPromises {
     /// All workers have ended when a pool has.
     func hasEnded() {
         let pool = machine.current.process
-        guard let worker = machine.processes.first(where: { $0.parent === pool && !$0.isDead }) else { return }
+        guard let worker = workers.first(where: { $0.parent === pool && !$0.isDead }) else { return }
         machine.fail("\(worker) lives, and its pool has ended")
     }
 
@@ -58,6 +59,7 @@ final class PoolPromises {
 
     // MARK: The worker
 
+    func starts(_ worker: Process) { workers.append(worker) }
     func hasCheckedIn() { ready.insert(ObjectIdentifier(machine.current.process)) }
 
     /// - Returns: What to do.

@@ -44,6 +44,8 @@ final class Program: @unchecked Sendable {
             if below(3) == 0 { spawn("lister") { [self] in listNames() } }
             if below(3) == 0 { spawn("inspector") { [self] in inspect() } }
             if below(3) == 0 { spawn("launcher") { [self] in launchWorkers() } }
+            if scenario.hasServices, below(2) == 0 { spawn("activator") { [self] in activate() } }
+            if scenario.hasServices, below(2) == 0 { spawn("client of services") { [self] in askServices() } }
             if scenario.hasPools, below(2) == 0 { spawn("pool") { [self] in runPools() } }
             let lifetime = below(3) == 0 ? UInt64(below(4_000)) * 1_000_000 : .max / 2
             let deadline = machine.now + lifetime

@@ -114,6 +114,7 @@ final class Promises {
     private var formerHolders: [String: PortID] = [:]
     let requests = RequestPromises()
     let pools = PoolPromises()
+    let services = ServicePromises()
     private var watches: [(watcher: Process, port: PortID, isTold: Bool)] = []
     private var noted = Counts()
 
@@ -152,6 +153,11 @@ final class Promises {
     func isLent(_ port: PortID) -> Bool {
         guard let facts = ports[port], !isDirectoryLost else { return false }
         return facts.isLent && facts.owner !== facts.lender && !facts.moves.isUncertain
+    }
+
+    /// Whether the current process has the port, and has begun to end it.
+    func isBeingEndedHere(_ port: PortID) -> Bool {
+        ports[port].map { $0.isEnding && $0.owner === machine.current.process } ?? false
     }
 
     /// Whether a process may have taken messages of the port and have died, or may have got them from a borrower.

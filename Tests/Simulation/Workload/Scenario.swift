@@ -14,6 +14,8 @@ final class Scenario: @unchecked Sendable {
     let hasMoves = machine.seed % 3 == 0
     /// Whether programs have pools of workers.
     let hasPools = machine.seed % 5 == 0
+    /// Whether programs have services that are started on demand.
+    let hasServices = machine.seed % 7 == 0
     private(set) var isClosing = false
     /// Whether nothing more is started or killed.
     private(set) var isSettling = false
@@ -95,9 +97,16 @@ final class Scenario: @unchecked Sendable {
         }
         machine.programs[Program.workerPath] = { [self] variables, crash in
             let process = makeWorker()
+            promises.pools.starts(process)
             PoolWorkerProgram(process, self, variables, crash).start()
             return process
         }
+        machine.programs[Program.servicePath] = { [self] variables, _ in
+            let process = makeWorker()
+            ServiceWorkload(process, self, variables).start()
+            return process
+        }
+        if hasServices { Program.writeServices() }
         for _ in 0..<programCount { start() }
         if machine.chance.oneIn(4) {
             hostile = HostileProgram(machine.makeProcess("hostile"), self)
@@ -173,6 +182,11 @@ final class Scenario: @unchecked Sendable {
         let jobs = promises.pools.doneCount
         if promises.pools.isRunning, !waitUntil(60_000, { [self] in promises.pools.doneCount > jobs }) {
             machine.fail("no job is done")
+        }
+        let served = promises.services.doneCount
+        // A service that has failed is not started for a minute.
+        if promises.services.isAwaited, !waitUntil(180_000, { [self] in promises.services.doneCount > served }) {
+            machine.fail("no service job is done")
         }
         // Whatever a hostile process does, but for a way that makes claims fail: one without lanes does not answer.
         let moves = promises.counts.moves

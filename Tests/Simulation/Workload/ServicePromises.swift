@@ -1,0 +1,92 @@
+import Glibc
+
+@testable import Ports
+
+/// The promises of services that an activator starts.
+final class ServicePromises {
+    /// What a service does with a request.
+    enum Deed { case reply, fail, wait, exit, crash }
+
+    private struct Job {
+        let deed: Deed
+        let end: UInt64
+        let bound: WaitBound
+        var service: Process?
+        var isOver = false
+    }
+
+    private var jobs: [Job] = []
+    private(set) var doneCount = 0
+    /// The activators, with the time since which each runs, and the end of that.
+    private var activators: [(process: Process, begin: UInt64, end: UInt64?)] = []
+
+    // MARK: The activator
+
+    /// - Returns: The activator's number.
+    func runs() -> Int {
+        activators.append((machine.current.process, machine.now, nil))
+        return activators.count - 1
+    }
+
+    func stops(_ number: Int) { activators[number].end = machine.now }
+
+    /// Whether an activator has run since a time that nobody has disturbed.
+    func isSteady(since time: UInt64) -> Bool {
+        activators.contains { $0.end == nil && $0.begin < time && !$0.process.isEnding && $0.process.isUndisturbed }
+    }
+
+    /// Whether an activator runs, and some program asks for its services.
+    var isAwaited: Bool {
+        !jobs.isEmpty && jobs.contains { !$0.isOver } && activators.contains { $0.end == nil && !$0.process.isEnding }
+    }
+
+    // MARK: The service
+
+    func handling(_ number: Int) -> Deed {
+        let process = machine.current.process
+        machine.story.tell(machine) { "does service job \(number): \(jobs[number].deed)" }
+        if jobs[number].service != nil { machine.fail("service job \(number) was done twice") }
+        if jobs[number].isOver, machine.now < jobs[number].end {
+            machine.fail("service job \(number) has its outcome, and is done")
+        }
+        jobs[number].service = process
+        return jobs[number].deed
+    }
+
+    // MARK: The asker
+
+    func asking(_ deed: Deed, timeout: Int) -> Int {
+        machine.story.tell(machine) { "asks for service job \(jobs.count): \(deed)" }
+        jobs.append(Job(deed: deed, end: machine.now + UInt64(timeout) * 1_000_000, bound: WaitBound(timeout)))
+        return jobs.count - 1
+    }
+
+    /// - Parameter isSteady: Whether the asker finds the activator, as far as anybody knows.
+    func ended(_ number: Int, _ outcome: Result<Int, any Error>, isSteady: Bool) {
+        machine.story.tell(machine) { "has the outcome of service job \(number): \(outcome)" }
+        let job = jobs[number]
+        jobs[number].isOver = true
+        job.bound.check("service job \(number) has its outcome")
+        switch outcome {
+        case .success(let reply):
+            if reply != number || ![.reply, .wait].contains(job.deed) || job.service == nil {
+                machine.fail("service job \(number) has the reply \(reply)")
+            }
+            doneCount += 1
+        case .failure(PortError.failed(_, let failure)):
+            // “The error names the service, and how it has ended.”
+            let isOwn = failure.text == "\(number)" && job.deed == .fail && job.service != nil
+            if !isOwn, !failure.text.hasPrefix("the service “") {
+                machine.fail("service job \(number) has the failure of another: \(failure)")
+            }
+        case .failure(PortError.receiveTimedOut), .failure(PortError.sendTimedOut):
+            if machine.now < job.end { machine.fail("service job \(number) has timed out early") }
+        case .failure(let error):
+            // While an activator keeps the name, nothing else can happen. A service that exits cancels its handlers.
+            guard isSteady, job.deed != .exit,
+                job.service.map({ $0.isUndisturbed && $0.status == -SIGKILL }) ?? true
+            else { return }
+            machine.fail("service job \(number) got: \(error)")
+        }
+    }
+}

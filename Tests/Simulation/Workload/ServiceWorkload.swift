@@ -1,0 +1,159 @@
+import Glibc
+
+@testable import Activation
+@testable import Ports
+
+/// A request to a service that an activator starts.
+private struct Job: PortRequest {
+    typealias Reply = Int
+    let number: Int
+}
+
+// The activator of a program, whose services are processes of the machine.
+
+extension Program {
+    private static let folder = "/sim/services"
+    private static let serviceCount = 2
+    static let servicePath = "/sim/service"
+    private func serviceName(_ number: Int) -> String { "service \(number)" }
+
+    /// Writes the files of the services.
+    static func writeServices() {
+        let folder = machine.files.make(.folder, 0o700)
+        for number in 0..<serviceCount {
+            let file = machine.files.make(.file, 0o600)
+            let idle = machine.chance.pick(["", "IdleSec=50ms\n", "IdleSec=2\n"])
+            file.bytes = Array("[Service]\nExecStart=\(servicePath)\n\(idle)".utf8)
+            machine.files.add(file, to: folder, "service \(number).service")
+        }
+        guard case .free(let parent, let name) = machine.files.find(Self.folder, from: nil).place else { return }
+        machine.files.add(folder, to: parent, name)
+    }
+
+    func activate() {
+        while goesOn {
+            let made = attempt { () throws(PortError) -> Activator? in
+                guard let names else { return nil }
+                return try Activator(folder: Self.folder, logs: "/sim/log", nameServer: names)
+            }
+            guard let activator = made ?? nil else {
+                pause(100 + below(300))
+                continue
+            }
+            let isRunning = Kept(true)
+            let number = promises.services.runs()
+            let work = Task {
+                do { try await activator.run() } catch { machine.story.note(machine) { "error: \(error)" } }
+                isRunning.value = false
+            }
+            let life = below(3) == 0 && !scenario.isSettling ? below(10_000) : 100_000_000
+            _ = machine.wait(until: machine.now + UInt64(life) * 1_000_000) { [self] in !goesOn || !isRunning.value }
+            promises.services.stops(number)
+            // Each of the services has ten seconds to end.
+            let bound = WaitBound(20_000)
+            if below(4) == 0 { work.cancel() } else { activator.stop() }
+            _ = machine.wait(until: nil) { !isRunning.value }
+            bound.check("an activator has ended")
+        }
+    }
+
+    func askServices() {
+        while goesOn {
+            guard let names else { return }
+            let client = RequestClient(serviceName(below(Self.serviceCount)), nameServer: names)
+            wait { [self] in
+                for _ in 0...below(6) where goesOn { await askForJob(client) }
+            }
+            pause(below(scenario.isSettling ? 1_000 : 200))
+        }
+    }
+
+    private func askForJob(_ client: RequestClient) async {
+        let deed: ServicePromises.Deed =
+            switch below(scenario.isSettling ? 10 : 30) {
+            case 1...2: .fail
+            case 3...5: .wait
+            case 20: .exit
+            case 21: .crash
+            default: .reply
+            }
+        let (timeout, begin) = (below(3) == 0 ? below(1_000) : 20_000, machine.now)
+        let number = promises.services.asking(deed, timeout: timeout)
+        let outcome: Result<Int, any Error>
+        do {
+            outcome = .success(try await client.request(Job(number: number), timeout: .milliseconds(timeout)))
+        } catch {
+            outcome = .failure(error)
+        }
+        let isSteady = promises.services.isSteady(since: begin) && process.isUndisturbed && !promises.isDirectoryLost
+        promises.services.ended(number, outcome, isSteady: isSteady)
+    }
+}
+
+/// A service, as a process that an activator has started.
+final class ServiceWorkload: @unchecked Sendable {
+    // Sound: only the thread that has the baton runs.
+
+    private enum Service: ServiceProgram {
+        static var serviceName: String { "service" }
+        static func run() async throws {}
+
+        static func serve(_ server: RequestServer) {
+            let workload = ServiceWorkload.ofProcess[ObjectIdentifier(machine.current.process)]
+            server.handle(Job.self) { job in try await workload?.handle(job.number) ?? 0 }
+        }
+    }
+
+    nonisolated(unsafe) private static var ofProcess: [ObjectIdentifier: ServiceWorkload] = [:]  // Sound: see above.
+    private let process: Process
+    private let program: Program
+    private let variables: [String: String]
+
+    init(_ process: Process, _ scenario: Scenario, _ variables: [String: String]) {
+        (self.process, self.variables) = (process, variables)
+        program = Program(process, scenario)
+        Self.ofProcess[ObjectIdentifier(process)] = self
+    }
+
+    func start() { program.start { [self] in work() } }
+
+    private func work() {
+        let fields = variables[CheckIn.variable, default: ""].split(separator: " ", maxSplits: 1).map { String($0) }
+        guard fields.count == 2, let number = UInt64(fields[0], radix: 16), let names = program.names else {
+            machine.fail("\(process) was not started as a service: \(variables)")
+        }
+        process.handlesTermination = true
+        // A program that does not take its port.
+        if program.below(30) == 0 { return program.pause(5_000) }
+        let end = Result {
+            try program.waitForResult { [self] in
+                let desk = try await names.port(forName: fields[1], before: program.after(10_000))
+                let service = try await ActivatedService.offered(
+                    by: CheckIn(desk: desk, number: number), names, before: program.after(10_000))
+                try await Service.run(service) { [self] in await waitForSignal() }
+            }
+        }
+        guard case .failure(let error) = end else { return }
+        machine.story.note(machine) { "error: \(error)" }
+        machine.exit(process, status: 1)
+    }
+
+    /// “Without its activator the service goes on.” So it ends with the machine, too.
+    private func waitForSignal() async -> Bool {
+        while !process.isAskedToEnd, !program.scenario.isClosing {
+            do { try await Task.sleep(for: .milliseconds(20)) } catch { return false }
+        }
+        return true
+    }
+
+    private func handle(_ number: Int) async throws -> Int {
+        switch program.promises.services.handling(number) {
+        case .reply: break
+        case .fail: throw RequestFailure("\(number)")
+        case .wait: try await Task.sleep(for: .milliseconds(program.below(300)))
+        case .exit: machine.exit(process, status: 3)
+        case .crash: machine.kill(process, status: -SIGSEGV)
+        }
+        return number
+    }
+}
