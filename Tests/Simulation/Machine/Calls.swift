@@ -492,12 +492,13 @@ func spawn(
 ) -> Int32 {
     let program = program.pointee
     let path = text(program.path)
-    machine.step("start \(path)")
-    if machine.error(.descriptor) != nil { return EAGAIN }
+    // At once, because all processes share the lock of `GroupGuard`, and the dead would keep it.
     guard let start = machine.programs[path] else {
         failed.pointee = program.path
         return ENOENT
     }
+    machine.step("start \(path)")
+    if machine.error(.descriptor) != nil { return EAGAIN }
     var variables: [String: String] = [:]
     var entry = program.environment
     while let next = entry?.pointee {

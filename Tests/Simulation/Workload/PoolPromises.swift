@@ -92,6 +92,8 @@ final class PoolPromises {
         let job = jobs[number]
         if job.isOver { machine.fail("job \(number) has ended twice") }
         jobs[number].isOver = true
+        // The ports of a process that exits have ended.
+        if job.asker.isExiting { return }
         job.bound.check("job \(number) has its outcome")
         switch outcome {
         case .success(let reply):

@@ -85,7 +85,8 @@ extension Program {
         } catch {
             outcome = .failure(error)
         }
-        let isSteady = promises.services.isSteady(since: begin) && process.isUndisturbed && !promises.isDirectoryLost
+        let mayFind = !process.isExiting && process.isUndisturbed && !promises.isDirectoryLost
+        let isSteady = mayFind && promises.services.isSteady(since: begin)
         promises.services.ended(number, outcome, isSteady: isSteady)
     }
 }
