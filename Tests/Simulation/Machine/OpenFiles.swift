@@ -23,6 +23,9 @@ class OpenFile {
 
     func close() {}
 
+    /// For a story's end.
+    var kind: String { "\(type(of: self))" }
+
     /// The file may be ready now, or have another alarm.
     final func noteChange() {
         changes += 1

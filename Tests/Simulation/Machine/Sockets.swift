@@ -144,6 +144,9 @@ final class SocketFile: OpenFile {
     }
 
     var unreadByPeer: Int { peer?.inbox.reduce(0) { $0 + max(1, $1.bytes.count) } ?? 0 }
+    override var kind: String {
+        "\(isStream ? "streams" : "packets")\(isListening ? " listening" : "")\(hasPeer && peer == nil ? " ended" : "")\(inbox.isEmpty ? "" : " unread")"
+    }
     var unread: Int { inbox.reduce(0) { $0 + $1.bytes.count } }
     var isConnected: Bool { hasPeer && peer != nil }
 

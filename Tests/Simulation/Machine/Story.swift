@@ -71,6 +71,13 @@ final class Story {
                 let stopped = thread.process.isStopped ? " (stopped)" : ""
                 print("    \(thread.process)\(stopped) \(thread.name)#\(thread.number) \(state)")
             }
+            for process in machine.processes where !process.isDead {
+                var counts: [String: Int] = [:]
+                for file in process.descriptors.values { counts["\(file.kind)", default: 0] += 1 }
+                print(
+                    "    \(process): \(counts.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", "))"
+                )
+            }
         }
         fflush(nil)
         simulated_exit(1)

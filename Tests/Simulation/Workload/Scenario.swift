@@ -183,10 +183,10 @@ final class Scenario: @unchecked Sendable {
         if promises.pools.isRunning, !waitUntil(60_000, { [self] in promises.pools.doneCount > jobs }) {
             machine.fail("no job is done")
         }
-        let served = promises.services.doneCount
-        // A service that has failed is not started for a minute.
-        if promises.services.isAwaited, !waitUntil(180_000, { [self] in promises.services.doneCount > served }) {
-            machine.fail("no service job is done")
+        let served = promises.services.endCount
+        // A service that has failed too often is not started for a minute, and its askers hear that.
+        if promises.services.isAwaited, !waitUntil(60_000, { [self] in promises.services.endCount > served }) {
+            machine.fail("no service job has an outcome")
         }
         // Whatever a hostile process does, but for a way that makes claims fail: one without lanes does not answer.
         let moves = promises.counts.moves
@@ -195,6 +195,7 @@ final class Scenario: @unchecked Sendable {
 
     /// Waits a minute until a list of problems is empty.
     private func require(_ problems: @autoclosure () -> [String]) {
+        if let first = problems().first { machine.story.tell(machine) { "waits, because \(first)" } }
         // Seldom, because a look takes its time.
         for _ in 0..<3_000 {
             if problems().isEmpty { return }

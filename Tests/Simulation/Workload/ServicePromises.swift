@@ -16,7 +16,7 @@ final class ServicePromises {
     }
 
     private var jobs: [Job] = []
-    private(set) var doneCount = 0
+    private(set) var endCount = 0
     /// The activators, with the time since which each runs, and the end of that.
     private var activators: [(process: Process, begin: UInt64, end: UInt64?)] = []
 
@@ -66,13 +66,13 @@ final class ServicePromises {
         machine.story.tell(machine) { "has the outcome of service job \(number): \(outcome)" }
         let job = jobs[number]
         jobs[number].isOver = true
+        endCount += 1
         job.bound.check("service job \(number) has its outcome")
         switch outcome {
         case .success(let reply):
             if reply != number || ![.reply, .wait].contains(job.deed) || job.service == nil {
                 machine.fail("service job \(number) has the reply \(reply)")
             }
-            doneCount += 1
         case .failure(PortError.failed(_, let failure)):
             // “The error names the service, and how it has ended.”
             let isOwn = failure.text == "\(number)" && job.deed == .fail && job.service != nil
