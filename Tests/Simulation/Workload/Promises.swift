@@ -58,6 +58,8 @@ final class Promises {
         fileprivate(set) var moves = PortMoves()
         /// The process that gets the port back; nil for a port that is not lent.
         fileprivate(set) var lender: Process?
+        /// When the lender offered it.
+        fileprivate var loanTime: UInt64 = 0
         /// All processes that have had it.
         fileprivate(set) var holders: [Process]
         /// Whether a borrower has given it to another process.
@@ -291,6 +293,8 @@ final class Promises {
         guard !lostNames.contains(name), !isDirectoryLost, let port = holders[name], let facts = ports[port] else {
             return nil
         }
+        // A claim that began before the loan may have taken the port for good.
+        if facts.since < facts.loanTime, facts.owner !== facts.lender { return nil }
         if let lender = facts.lender { return lender.isEnding || facts.owner === lender && facts.isEnding ? nil : port }
         let owners = [facts.owner] + facts.moves.claimants
         return facts.isEnding || facts.wasOver(at: machine.now) || owners.contains(where: \.isEnding) ? nil : port
@@ -302,7 +306,10 @@ final class Promises {
         let (port, errors, times) = (holder(of: name), machine.faults.count, timesTaken[name])
         let found = try find()
         // “The name is never free.”
-        if found == nil, let port, holder(of: name) == port, timesTaken[name] == times, machine.faults.count == errors {
+        if found == nil, let port, holder(of: name) == port, timesTaken[name] == times, machine.faults.count == errors,
+            // The rights of a process that exits are over.
+            !machine.current.process.isExiting
+        {
             machine.fail("nobody has the name \(name), says a look, and port \(port.number) of \(owner(port)) has it")
         }
         return found
@@ -534,6 +541,7 @@ final class Promises {
     func lends(_ port: PortID) {
         machine.story.tell(machine) { "lends port \(port.number)" }
         ports[port]?.lender = machine.current.process
+        ports[port]?.loanTime = machine.now
         for line in lines where line.port == port { line.passedOn = 0 }
     }
 
