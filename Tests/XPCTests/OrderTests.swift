@@ -84,6 +84,30 @@ import XPCTestHelper
         #expect(service.isRunning)
     }
 
+    @Test func `a request without a reply does not stand for a reply that a message waits for`() throws {
+        let (requests, came) = (Shared<[MessagePortRequest]>([]), Latch())
+        let port = try LocalMessagePort(name: nil, nameServer: names.runtime.nameServer) { request in
+            requests.withLock { $0.append(request) }
+            came.open()
+        }
+        try port.setQueue(DispatchQueue(label: "requests"))
+        try port.sendRight.send(MachPort.Message(id: SessionMessage.laterMessage.rawValue), before: .patience)
+        #expect(came.wait(until: .patience))
+        let message = try #require(requests.withLock { $0.first })
+
+        var state = SessionState()
+        let (dropped, asked) = (state.ask(.handler { _ in }), state.ask(.handler { _ in }))
+        #expect(state.end(dropped, .failure(XPCRichError("dropped")), isReply: false) != nil)
+        guard case .outcome? = state.takeArrival() else { throw XPCRichError("the error waits") }
+        // The other end has sent the message after its reply.
+        state.arrivals.add(.init(request: message, kind: .laterMessage), after: 1)
+        #expect(state.takeArrival() == nil)
+        #expect(state.end(asked, .success(MachPort.Message(id: 0)), isReply: true) != nil)
+        guard case .outcome? = state.takeArrival(), case .message? = state.takeArrival() else {
+            throw XPCRichError("the message is not the last")
+        }
+    }
+
     @Test func `a synchronous reply waits for no message`() throws {
         let service = try names.startService()
         let (entered, leave) = (Latch(), Latch())

@@ -47,7 +47,7 @@ struct Arrivals<Content: Sendable> {
         outcomes.append(Outcome(handler: handler, messages: messages))
     }
 
-    /// Notes that a request has its outcome, whose handler was added or needs no queue.
+    /// Notes a reply, whose handler was added or needs no queue.
     mutating func noteReply() { replies &+= 1 }
 
     /// The next item, unless it has to wait. Any order would do for items of which neither knows the other.

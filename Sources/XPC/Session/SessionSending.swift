@@ -93,13 +93,16 @@ extension SessionCore {
     // MARK: Replies
 
     private func outcomeHandler(_ number: UInt64) -> @Sendable (Result<MachPort.Message, PortError>) -> Void {
-        { [weak self] outcome in self?.ended(number, outcome.mapError { XPCRichError($0) }) }
+        { [weak self] outcome in
+            self?.ended(number, outcome.mapError { XPCRichError($0) }, isReply: outcome.isReply)
+        }
     }
 
-    private func ended(_ number: UInt64, _ outcome: SessionState.Outcome) {
+    /// - Parameter isReply: Whether the other end has replied, be it with an error.
+    private func ended(_ number: UInt64, _ outcome: SessionState.Outcome, isReply: Bool = false) {
         // A reply counts only from a peer that meets the requirement.
         if case .success(let reply) = outcome, let refusal = refusal(of: reply.sender) { return end(refusal, .atOnce) }
-        guard let ended = state.withLock({ $0.end(number, outcome) }) else { return }
+        guard let ended = state.withLock({ $0.end(number, outcome, isReply: isReply) }) else { return }
         finish(ended)
         finishIfPossible()
         releaseIfIdle()
@@ -109,5 +112,15 @@ extension SessionCore {
     func finish(_ request: SessionState.EndedRequest) {
         if case .thread(let wait) = request.asked.asker { wait.end(request.outcome) }
         if request.hasArrivals { perform { self.handleArrivals() } }
+    }
+}
+
+extension Result<MachPort.Message, PortError> {
+    /// Whether the other end has replied, be it with an error.
+    fileprivate var isReply: Bool {
+        switch self {
+        case .success, .failure(.failed): true
+        case .failure: false
+        }
     }
 }

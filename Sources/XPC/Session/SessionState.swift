@@ -150,14 +150,15 @@ struct SessionState {
     }
 
     /// Ends a request: its handler waits for the session's queue.
+    /// - Parameter isReply: Whether the other end has replied, and so has counted a reply.
     /// - Returns: Nil when the request has ended already.
-    mutating func end(_ number: UInt64, _ outcome: Outcome) -> EndedRequest? {
+    mutating func end(_ number: UInt64, _ outcome: Outcome, isReply: Bool) -> EndedRequest? {
         guard let asked = asked.removeValue(forKey: number) else { return nil }
         if case .handler(let handler) = asked.asker {
             // A reply's id is the number of messages before it.
             arrivals.add(after: try? outcome.get().id) { handler(outcome) }
         }
-        arrivals.noteReply()
+        if isReply { arrivals.noteReply() }
         return EndedRequest(asked: asked, outcome: outcome, hasArrivals: !arrivals.isEmpty)
     }
 
@@ -177,7 +178,7 @@ struct SessionState {
             let unsent = Set(outbox.requests)
             numbers.removeAll { !unsent.contains($0) }
         }
-        let ended = numbers.compactMap { end($0, .failure(error)) }
+        let ended = numbers.compactMap { end($0, .failure(error), isReply: false) }
         if case .ended = phase { return (false, ended) }
         phase = .ended(error)
         return (true, ended)
