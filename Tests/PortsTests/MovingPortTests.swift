@@ -242,7 +242,7 @@ import Testing
         let sender = try right(to: port, in: runtime())
         let isClaimed = Latch()
         let loan = SlowLoan { _ = isClaimed.wait(until: .now + .milliseconds(300)) }
-        #expect(try PortOffer.of(port).lend(loan))
+        try PortOffer.of(port).lend(loan)
         let gone = try move(port, to: second)
         let back: MachPort
         do {
@@ -269,7 +269,7 @@ import Testing
             thread?.stop()
             thread?.join()
         }
-        #expect(try PortOffer.of(port).lend(loan))
+        try PortOffer.of(port).lend(loan)
         let moved = try move(port, to: runtime())
         #expect(waitUntil { port.receiver.invalidated.value != nil })
         for (id, right) in [port.sendRight, sender].enumerated() {
@@ -319,6 +319,14 @@ import Testing
         #expect(errorKind { _ = try next.claim(before: .patience) } == "unavailable")
         #expect(port.isValid)
         withExtendedLifetime(offer) {}
+    }
+
+    @Test func `a port that is being handed over for good is not lent`() throws {
+        let port = try MachPort(nameServer: runtime().nameServer)
+        let claimant = try Claimant(try homes.received(port, in: runtime()))
+        #expect(errorKind { _ = try MachPort.Loan(port) } == "unavailable")
+        try claimant.fail()
+        #expect(waitUntil { (try? MachPort.Loan(port)) != nil })
     }
 
     @Test func `a port that is nowhere but at a former home has ended`() throws {

@@ -80,8 +80,8 @@ extension MachPort {
         public let receiveRight: ReceiveRight
 
         /// Offers a port of this process. A port has one loan at a time.
-        /// - Throws: ``PortError``: `isInvalid`; `unavailable` when the port has another loan; `outOfDescriptors`, or an error
-        ///   of the directory; `transport` where the process may make no memory.
+        /// - Throws: ``PortError``: `isInvalid`; `unavailable` when the port has another loan, or is being handed over;
+        ///   `outOfDescriptors`, or an error of the directory; `transport` where the process may make no memory.
         public init(_ port: MachPort) throws(PortError) {
             let (receiver, runtime) = (port.receiver, port.runtime)
             let offer = try PortOffer.of(port)
@@ -97,9 +97,10 @@ extension MachPort {
             desk = try MachPort(queueLimit: 1000, messageLimit: 64 << 10, nameServer: names)
             try desk.handleOnHousekeeping { [weak self] message in self?.came(message) }
             standby.receiver.makeArrival().wait(WeakStandby(self))
-            guard receiver.arrival?.lender == nil, offer.lend(self) else {
+            guard receiver.arrival?.lender == nil else {
                 throw .unavailable(reason: "\(port.identity) is lent already")
             }
+            try offer.lend(self)
         }
 
         deinit {

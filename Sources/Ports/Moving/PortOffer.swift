@@ -51,12 +51,12 @@ final class PortOffer: Sendable {
     deinit { claims.invalidate() }
 
     /// Lends the port to its claimant.
-    /// - Returns: False when it has another loan.
-    func lend(_ loan: any PortLoan) -> Bool {
-        state.withLock { state in
-            guard state.loan == nil else { return false }
+    /// - Throws: ``PortError``: `unavailable` when it has another loan, or is being handed over for good.
+    func lend(_ loan: any PortLoan) throws(PortError) {
+        try state.withLock { (state) throws(PortError) in
+            guard state.loan == nil else { throw .unavailable(reason: "\(port.identity) is lent already") }
+            guard state.handOver == nil, !state.isWithdrawn else { throw busyError }
             state.loan = loan
-            return true
         }
     }
 
