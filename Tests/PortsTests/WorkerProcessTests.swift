@@ -28,6 +28,20 @@ import Testing
         String(decoding: folder.contents(of: file), as: UTF8.self).split(separator: "\n").map(String.init)
     }
 
+    @Test func `a runtime that ends leaves nothing of a worker that has not checked in`() throws {
+        weak var ended: WorkerProcess?
+        let pid: pid_t
+        do {
+            let runtime = PortRuntime(directory: folder.path)
+            let worker = try WorkerProcess.start(
+                WorkerProcess.Configuration("/bin/sleep", ["60"]), nameServer: runtime.nameServer)
+            (ended, pid) = (worker, worker.pid)
+        }
+        #expect(waitUntil { ended == nil })
+        #expect(kill(pid, SIGKILL) == 0)
+        #expect(waitpid(pid, nil, 0) == pid)
+    }
+
     /// The reason why a program cannot be started.
     private func refusal(_ configuration: WorkerProcess.Configuration) -> String? {
         do {

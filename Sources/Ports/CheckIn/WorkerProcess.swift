@@ -132,8 +132,9 @@ public final class WorkerProcess: Sendable {
             while waitpid(pid, nil, 0) < 0, errno == EINTR {}
             throw .notLaunched(reason: "\(error)")
         }
-        expectation.outcome.whenSet { [self] outcome in
-            if case .failure = outcome { send(signal: SIGKILL) }
+        // The source keeps this object as long as there is a child. Without the runtime, there may be no outcome.
+        expectation.outcome.whenSet { [weak self] outcome in
+            if case .failure = outcome { self?.send(signal: SIGKILL) }
         }
     }
 
