@@ -83,8 +83,9 @@ extension RegistryDirectory {
                     failure = error
                 }
             }
+            // The file that cannot be read now may be that of the present home.
+            if let failure, entries.isEmpty || failure.mayHideEntry { throw failure }
             if !entries.isEmpty { return entries }
-            if let failure { throw failure }
         }
         return []
     }
