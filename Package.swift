@@ -159,7 +159,7 @@ let package = Package(
         .executableTarget(
             name: "simulate",
             dependencies: [
-                "Activation", "Workers", "TypedPorts", "Ports", "PortsInspection", "RunLoops", "CRunLoopShims",
+                "Activation", "Workers", "XPC", "TypedPorts", "Ports", "PortsInspection", "RunLoops", "CRunLoopShims",
                 "SimulatedCalls",
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ], path: "Tests/Simulation", exclude: ["Plants", "plants"],

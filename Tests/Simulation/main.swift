@@ -14,7 +14,7 @@ let usage = """
       --jobs N    how many machines to play at a time; as many as there are processors unless told otherwise
       --first     stop at the first broken promise
       --by N      play each Nth seed: with the multiples of 3 ports move and are lent, with those of 5 there are pools of
-                  workers, and with those of 7 services that an activator starts
+                  workers, with those of 7 services that an activator starts, and with those of 11 XPC sessions
       --tell      tell each call that others see
       --shrink    find the few faults that break the promise, and draw who did what
       --skip N,N  leave out the faults with these numbers

@@ -34,8 +34,7 @@ extension Program {
     /// Lends a port, and serves it again when it has come back.
     private func lend(_ port: MachPort) throws -> MachPort.ReceiveRight {
         let loan = try MachPort.Loan(port)
-        promises.lends(port.id)
-        takeBackLater(loan) { [self] back in
+        takeBackLater(loan, promises.lends(port.id)) { [self] back in
             inboxes.append(back)
             serve(back, until: below(4) == 0 ? below(500) : .max)
             end(back)
@@ -44,10 +43,11 @@ extension Program {
     }
 
     /// Waits on a thread of its own for a port that was lent.
-    func takeBackLater(_ loan: MachPort.Loan, _ serve: @escaping (MachPort) -> Void) {
+    /// - Parameter number: The number of the loan.
+    func takeBackLater(_ loan: MachPort.Loan, _ number: Int, _ serve: @escaping (MachPort) -> Void) {
         let (id, serve) = (loan.standby.id, Kept(serve))
         spawn("lender") { [self] in
-            defer { promises.endsLoan(id) }
+            defer { promises.endsLoan(id, number) }
             // A port that nobody has claimed comes back at once.
             pause(below(1_000))
             while goesOn {

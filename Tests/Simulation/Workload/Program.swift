@@ -46,6 +46,8 @@ final class Program: @unchecked Sendable {
             if below(3) == 0 { spawn("launcher") { [self] in launchWorkers() } }
             if scenario.hasServices, below(2) == 0 { spawn("activator") { [self] in activate() } }
             if scenario.hasServices, below(2) == 0 { spawn("client of services") { [self] in askServices() } }
+            if scenario.hasSessions, below(2) == 0 { spawn("listener") { [self] in listenForSessions() } }
+            if scenario.hasSessions, below(2) == 0 { spawn("client of sessions") { [self] in openSessions() } }
             if scenario.hasPools, below(2) == 0 { spawn("pool") { [self] in runPools() } }
             let lifetime = below(3) == 0 ? UInt64(below(4_000)) * 1_000_000 : .max / 2
             let deadline = machine.now + lifetime

@@ -60,6 +60,7 @@ final class Promises {
         fileprivate(set) var lender: Process?
         /// When the lender offered it.
         fileprivate var loanTime: UInt64 = 0
+        fileprivate var loanCount = 0
         /// All processes that have had it.
         fileprivate(set) var holders: [Process]
         /// Whether a borrower has given it to another process.
@@ -117,6 +118,7 @@ final class Promises {
     let requests = RequestPromises()
     let pools = PoolPromises()
     let services = ServicePromises()
+    let sessions = SessionPromises()
     private var watches: [(watcher: Process, port: PortID, isTold: Bool)] = []
     private var noted = Counts()
 
@@ -238,6 +240,7 @@ final class Promises {
         (holders, formerHolders) = ([:], [:])
         // Nobody may find a port's new home any more.
         isDirectoryLost = true
+        sessions.isDirectoryLost = true
     }
 
     private(set) var isDirectoryLost = false
@@ -267,6 +270,12 @@ final class Promises {
         machine.story.tell(machine) { "has the name \(name) for port \(port.number)" }
         // The exit of a process gives up the names that it is just getting, too.
         if machine.current.process.isExiting { return }
+        timesTaken[name, default: 0] += 1
+        if begin <= max(losses[file(name)] ?? 0, lossOfAll) {
+            // Another process may have taken the name since.
+            lostNames.insert(name)
+            return
+        }
         if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
             machine.fail("\(name) has two live owners: \(facts.owner) and \(machine.current.process)")
         }
@@ -275,11 +284,6 @@ final class Promises {
             machine.fail("\(machine.current.process) has the name \(name) of a port that is lent")
         }
         (holders[name], formerHolders[name]) = (port, nil)
-        timesTaken[name, default: 0] += 1
-        if begin <= max(losses[file(name)] ?? 0, lossOfAll) {
-            lostNames.insert(name)
-            holders[name] = nil
-        }
     }
 
     /// Names that only one port ever has.
@@ -538,15 +542,23 @@ final class Promises {
 
     // MARK: Loans
 
-    func lends(_ port: PortID) {
+    /// - Returns: The number of the loan.
+    func lends(_ port: PortID) -> Int {
         machine.story.tell(machine) { "lends port \(port.number)" }
-        ports[port]?.lender = machine.current.process
-        ports[port]?.loanTime = machine.now
+        guard let facts = ports[port] else { return 0 }
+        (facts.lender, facts.loanTime, facts.loanCount) = (machine.current.process, machine.now, facts.loanCount + 1)
         for line in lines where line.port == port { line.passedOn = 0 }
+        return facts.loanCount
     }
 
     /// The lender waits for the port no more.
-    func endsLoan(_ port: PortID) { if ports[port]?.lender === machine.current.process { ports[port]?.lender = nil } }
+    /// - Parameter loan: The number of the loan; nil for the last one.
+    func endsLoan(_ port: PortID, _ loan: Int? = nil) {
+        guard let facts = ports[port], facts.lender === machine.current.process,
+            loan ?? facts.loanCount == facts.loanCount
+        else { return }
+        facts.lender = nil
+    }
 
     func cameBack(_ port: PortID, at home: PortID, isValid: @escaping () -> Bool) {
         guard let facts = ports[port] else { return }

@@ -16,6 +16,8 @@ final class Scenario: @unchecked Sendable {
     let hasPools = machine.seed % 5 == 0
     /// Whether programs have services that are started on demand.
     let hasServices = machine.seed % 7 == 0
+    /// Whether programs have XPC sessions.
+    let hasSessions = machine.seed % 11 == 0
     private(set) var isClosing = false
     /// Whether nothing more is started or killed.
     private(set) var isSettling = false
@@ -174,6 +176,7 @@ final class Scenario: @unchecked Sendable {
         require(promises.requests.unended(of: asked))
         require(promises.missing(begun))
         require(promises.unrestored)
+        require(promises.sessions.unended)
         let (requests, names) = (promises.counts.replies, promises.counts.received)
         if !waitUntil(60_000, { [self] in promises.counts.replies > requests }) {
             machine.fail("no request is answered")
@@ -187,6 +190,10 @@ final class Scenario: @unchecked Sendable {
         // A service that has failed too often is not started for a minute, and its askers hear that.
         if promises.services.isAwaited, !waitUntil(60_000, { [self] in promises.services.endCount > served }) {
             machine.fail("no service job has an outcome")
+        }
+        let outcomes = promises.sessions.outcomeCount
+        if promises.sessions.isBusy, !waitUntil(60_000, { [self] in promises.sessions.outcomeCount > outcomes }) {
+            machine.fail("no request of a session has an outcome")
         }
         // Whatever a hostile process does, but for a way that makes claims fail: one without lanes does not answer.
         let moves = promises.counts.moves

@@ -97,8 +97,7 @@ extension Program {
     /// Lends a server, and serves it again when it has come back.
     func lend(_ server: LocalMessagePort) throws -> MachPort.ReceiveRight {
         let loan = try MachPort.Loan(server.port)
-        promises.lends(server.port.id)
-        takeBackLater(loan) { [self] back in
+        takeBackLater(loan, promises.lends(server.port.id)) { [self] back in
             let held = Held([])
             guard let names else { return }
             let ledger = RequestLedger(names.runtime.receiving.notices)

@@ -8,6 +8,7 @@ final class ServicePromises {
     enum Deed { case reply, fail, wait, exit, crash }
 
     private struct Job {
+        let asker = machine.current.process
         let deed: Deed
         let end: UInt64
         let bound: WaitBound
@@ -37,7 +38,8 @@ final class ServicePromises {
 
     /// Whether an activator runs, and some program asks for its services.
     var isAwaited: Bool {
-        !jobs.isEmpty && jobs.contains { !$0.isOver } && activators.contains { $0.end == nil && !$0.process.isEnding }
+        jobs.contains { !$0.isOver && !$0.asker.isEnding }
+            && activators.contains { $0.end == nil && !$0.process.isEnding }
     }
 
     // MARK: The service
