@@ -58,8 +58,6 @@ final class Promises {
         fileprivate(set) var moves = PortMoves()
         /// The process that gets the port back; nil for a port that is not lent.
         fileprivate(set) var lender: Process?
-        /// When the lender offered it.
-        fileprivate var loanTime: UInt64 = 0
         fileprivate var loanCount = 0
         /// All processes that have had it.
         fileprivate(set) var holders: [Process]
@@ -297,8 +295,6 @@ final class Promises {
         guard !lostNames.contains(name), !isDirectoryLost, let port = holders[name], let facts = ports[port] else {
             return nil
         }
-        // A claim that began before the loan may have taken the port for good.
-        if facts.since < facts.loanTime, facts.owner !== facts.lender { return nil }
         if let lender = facts.lender { return lender.isEnding || facts.owner === lender && facts.isEnding ? nil : port }
         let owners = [facts.owner] + facts.moves.claimants
         return facts.isEnding || facts.wasOver(at: machine.now) || owners.contains(where: \.isEnding) ? nil : port
@@ -546,7 +542,7 @@ final class Promises {
     func lends(_ port: PortID) -> Int {
         machine.story.tell(machine) { "lends port \(port.number)" }
         guard let facts = ports[port] else { return 0 }
-        (facts.lender, facts.loanTime, facts.loanCount) = (machine.current.process, machine.now, facts.loanCount + 1)
+        (facts.lender, facts.loanCount) = (machine.current.process, facts.loanCount + 1)
         for line in lines where line.port == port { line.passedOn = 0 }
         return facts.loanCount
     }
