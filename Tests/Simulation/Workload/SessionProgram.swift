@@ -6,7 +6,7 @@ private struct Note: Codable {
     var session: Int
     /// Counts the messages of one end.
     var number: UInt32
-    /// What the sender has sent before: messages in a reply, and replies in a message.
+    /// The number of what the sender has sent before: messages in a reply, and replies in a message.
     var before: UInt32
     var deed = Deed.none
 

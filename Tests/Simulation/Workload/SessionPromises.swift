@@ -1,4 +1,4 @@
-/// What the ends of XPC sessions do, and what they were promised.
+/// Records what the ends of XPC sessions do, and checks what they were promised.
 final class SessionPromises: @unchecked Sendable {
     // Sound: only the thread that has the baton runs.
 
