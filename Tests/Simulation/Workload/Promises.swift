@@ -477,6 +477,14 @@ final class Promises {
     /// The files behind all descriptors that were sent.
     var marks: [MarkFile] = []
 
+    private var carriedCount: UInt32 = 0
+
+    /// The number of a request with a descriptor.
+    func nextCarried() -> UInt32 {
+        carriedCount += 1
+        return carriedCount
+    }
+
     /// The descriptor that a message was sent with.
     func descriptor(of number: UInt32, _ line: UInt32) -> SentDescriptor? { lines[Int(line)].descriptors[number] }
 

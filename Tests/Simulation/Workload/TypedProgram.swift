@@ -15,6 +15,19 @@ private struct Square: PortRequest {
     var fails: Bool { number % 7 == 0 }
 }
 
+/// A request with a descriptor, and perhaps with memory in which the server writes.
+private struct Carry: PortRequest {
+    typealias Reply = Carried
+    let number: UInt32
+    let file: MessageDescriptor
+    let buffer: SharedBuffer?
+}
+
+private struct Carried: Codable, Sendable {
+    /// The descriptor of the request.
+    let file: MessageDescriptor
+}
+
 // The typed requests and streams of a program, by tasks.
 
 extension Program {
@@ -61,6 +74,11 @@ extension Program {
         promises.made(right.id, by: process, queueLimit: 1000) { [weak server] in server?.port.isValid == true }
         promises.took(name, right.id, begin: begin)
         handleSquares(server)
+        server.handle(Carry.self) { [self] request in
+            checkCarried(request.file, request.number, "request")
+            request.buffer?.withUnsafeMutableBytes { $0[0] &+= 1 }
+            return Carried(file: request.file)
+        }
         server.handle(Numbers.self) { request in
             AsyncStream { writer in
                 for number in 0..<request.count { writer.yield(number) }
@@ -96,7 +114,11 @@ extension Program {
             } else {
                 wait { [self] in
                     for _ in 0...below(5) where goesOn {
-                        if below(2) == 0 { await askForSquare(client) } else { await askForNumbers(client) }
+                        switch below(5) {
+                        case 0: await carry(client)
+                        case 1, 2: await askForSquare(client)
+                        default: await askForNumbers(client)
+                        }
                     }
                 }
             }
@@ -138,6 +160,36 @@ extension Program {
                 machine.fail("a request for the square of \(square.number) got the failure \(failure)")
             }
         case .failure: break
+        }
+    }
+
+    /// “A descriptor comes with its message or not at all, and none stays open that nobody takes.”
+    private func carry(_ client: RequestClient) async {
+        let number = promises.nextCarried()
+        let file = MarkFile(.max, number)
+        let descriptor = process.add(file)
+        guard descriptor >= 0 else { return }
+        promises.marks.append(file)
+        let buffer = below(3) == 0 ? attempt { try SharedBuffer(byteCount: 4096) } : nil
+        buffer?.withUnsafeMutableBytes { $0[0] = UInt8(truncatingIfNeeded: number) }
+        let request = Carry(number: number, file: MessageDescriptor(owning: descriptor), buffer: buffer)
+        guard let reply = try? await client.request(request, timeout: .milliseconds(below(4_000))) else { return }
+        checkCarried(reply.file, number, "the reply to request")
+        let isWritten = buffer?.withUnsafeMutableBytes { $0[0] == UInt8(truncatingIfNeeded: number) &+ 1 } ?? true
+        if !isWritten { machine.fail("request \(number) came with other memory") }
+    }
+
+    private func checkCarried(_ file: MessageDescriptor, _ number: UInt32, _ what: String) {
+        do throws(PortError) {
+            let mark = process.descriptors[try file.number] as? MarkFile
+            if mark?.line != .max || mark?.number != number {
+                machine.fail("\(what) \(number) came with another descriptor")
+            }
+        } catch {
+            switch error {
+            case .outOfDescriptors, .transport: break
+            default: machine.fail("\(what) \(number) came without its descriptor: \(error)")
+            }
         }
     }
 
