@@ -156,6 +156,20 @@ import Testing
         #expect(thread.join(before: .patience))
     }
 
+    @Test func `a stop at the last moment before the loop polls ends the run`() throws {
+        let work = Work()
+        let thread = try RunLoopThread()
+        pollForAnHour(thread.loop)
+        try thread.loop.add(
+            ThreadRunLoop.Observer(.beforeWaiting) { [weak thread] _, _ in
+                if work.handled.load(ordering: .relaxed) > 0 { thread?.stop() }
+            })
+        try thread.loop.add(work.source())
+        work.add()
+        work.wake()
+        #expect(thread.join(before: .patience))
+    }
+
     @Test func `raising the source ends the polling`() throws {
         let (event, turns) = (madeEvent(), Shared(0))
         let thread = try RunLoopThread()

@@ -76,6 +76,8 @@ extension LoopCore {
     /// - Returns: Nil when the pass goes on as without polling: the source has work, or has had its time.
     func pollForWork(_ mode: OpenMode, until limit: MonotonicInstant) -> PassEvent? {
         let changes = changes.load(ordering: .acquiring)
+        // A stop since the last pass may be counted already.
+        if isStopped { return PassEvent.none }
         let target = state.withLock { state -> (ModeItems.Watched, end: MonotonicInstant)? in
             guard let target = state.polling.target else { return nil }
             guard let watched = state.modes[mode.index].onlyRaised(target.source) else {
