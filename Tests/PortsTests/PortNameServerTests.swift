@@ -1,6 +1,7 @@
 import Glibc
 import OwnThread
 import RunLoops
+import TestSupport
 import Testing
 
 @testable import Ports
@@ -108,5 +109,26 @@ import Testing
             #expect(error.cfStatus == code)
             #expect(error.description.count > 10)
         }
+    }
+
+    @Test func `a lookup after its owner's end finds nobody, however late the library's own thread is`() throws {
+        let child = Child("hold", "owned", in: sandbox)
+        let names = sandbox.names
+        let right = try names.waitForPort(forName: "owned", before: .patience)
+        right.onInvalidation {}
+        // The right is watched, so no further question is needed.
+        _ = try names.port(forName: "owned", before: .patience)
+        let (isBusy, goesOn) = (Latch(), Latch())
+        try names.runtime.housekeeping.perform {
+            isBusy.open()
+            _ = goesOn.wait(until: .patience)
+        }
+        #expect(isBusy.wait(until: .patience))
+        child.kill()
+        child.wait()
+        let lookup = Helper { errorKind { _ = try names.port(forName: "owned", before: .patience) } }
+        #expect(lookup.value(before: .now + .milliseconds(300)) == nil)
+        goesOn.open()
+        #expect(lookup.join() == "nameNotFound")
     }
 }

@@ -52,7 +52,9 @@ struct FoundName {
         self.entry = entry
         self.directory = directory
         right = runtime.right(of: entry)
-        isKnown = right.channel.isWatched && runtime.control.isConnected(to: entry.right.id.incarnation)
+        // A process hangs up with its end, and the library's own thread may learn that later.
+        let hasConnection = runtime.control.existing(entry.right.id.incarnation).map { !$0.socket.hasHungUp } ?? false
+        isKnown = right.channel.isWatched && hasConnection
     }
 
     /// Blocks until the owner has confirmed the port.
