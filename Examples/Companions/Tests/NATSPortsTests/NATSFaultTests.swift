@@ -159,7 +159,11 @@ import TypedPorts
                         do {
                             _ = try await client.request(count, timeout: .seconds(20))
                             outcomes.withLock { $0.replies += 1 }
-                        } catch { outcomes.withLock { $0.errors += 1 } }
+                        } catch {
+                            outcomes.withLock { $0.errors += 1 }
+                            // The client may be there before the server is.
+                            _ = await waitUntil { await isServed(client) }
+                        }
                     }
                 }
             }
