@@ -98,7 +98,8 @@ final class SessionPromises: @unchecked Sendable {
         if let other = session.other(than: end), number > other.sent {
             machine.fail("message \(number) of session \(session.number) came, whose call has thrown")
         }
-        if replies > end.replies, !end.isOver, !mayLose {
+        // The requests of an end that has cancelled the session have errors in place of their replies.
+        if replies > end.replies, !end.isOver, !end.isGivenUp, !mayLose {
             machine.fail("message \(number) of session \(session.number) came before reply \(replies)")
         }
         end.received = number
