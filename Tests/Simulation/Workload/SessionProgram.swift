@@ -110,6 +110,7 @@ extension Program {
     private func useSession(_ session: SessionPromises.Session) -> Bool {
         defer { session.client.isGivenUp = true }
         guard let xpc = attempt({ try makeSession(session) }) ?? nil else { return false }
+        session.hasBegun = true
         for _ in 0..<below(40) where goesOn {
             let deed = machine.chance.pick([Note.Deed.none, .none, .reply, .reply, .replyLater, .forget, .call])
             if !call(xpc, session.client, session, deed) { break }

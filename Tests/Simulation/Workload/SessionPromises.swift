@@ -27,6 +27,8 @@ final class SessionPromises: @unchecked Sendable {
     final class Session: @unchecked Sendable {
         let number: Int
         let client = End()
+        /// Whether the client has it.
+        var hasBegun = false
         /// The listener's end; nil until it has accepted the session.
         fileprivate(set) var server: End?
 
@@ -165,7 +167,9 @@ final class SessionPromises: @unchecked Sendable {
             session.ends.filter { end in
                 let other = session.other(than: end)
                 let isLast = other.map { $0.isOver || $0.process.state == .gone } ?? false
-                return isLast && !end.isOver && !end.process.isEnding
+                // “A session that is released before it is cancelled ends after its last reply.”
+                let isReleased = end === session.client && session.hasBegun && end.isGivenUp && end.open.isEmpty
+                return (isLast || isReleased) && !end.isOver && !end.process.isEnding
             }.map { "\($0.process) was not told the end of session \(session.number)" }
         }
     }
