@@ -26,7 +26,7 @@ extension RegistryDirectory {
         return owners.filter { isAlive($0.key) == areAlive }.flatMap(\.value)
     }
 
-    /// What is in the folders of all names.
+    /// The entries in the folder of each name.
     /// - Throws: ``PortError`` when there may be an entry that cannot be read now.
     private func folders() throws(PortError) -> [[NameEntry]] {
         guard let files = folder.files(in: Self.names) else {

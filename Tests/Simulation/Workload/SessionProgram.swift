@@ -116,6 +116,7 @@ extension Program {
             if !call(xpc, session.client, session, deed) { break }
             if below(4) == 0 { pause(below(100)) }
         }
+        // Before the session's end, and not only after it.
         session.client.isGivenUp = true
         // Without that, the session ends after its last reply.
         if below(2) == 0 { xpc.cancel(reason: "enough") }

@@ -43,6 +43,9 @@ final class SessionPromises: @unchecked Sendable {
     /// Whether somebody has removed the directory, where the ends find each other's ports.
     var isDirectoryLost = false
 
+    /// Whether a message may be lost, or a session may end without anybody's doing.
+    private func isDisturbed(_ session: Session) -> Bool { isDirectoryLost || session.isDisturbed }
+
     private(set) var sessions: [Session] = []
     private(set) var outcomeCount = 0
 
@@ -93,7 +96,7 @@ final class SessionPromises: @unchecked Sendable {
         if number <= end.received {
             machine.fail("message \(number) of session \(session.number) came after \(end.received)")
         }
-        let mayLose = isDirectoryLost || session.isDisturbed
+        let mayLose = isDisturbed(session)
         if number != end.received + 1, !mayLose {
             machine.fail("message \(end.received + 1) of session \(session.number) was lost, and \(number) came")
         }
@@ -119,7 +122,7 @@ final class SessionPromises: @unchecked Sendable {
 
     /// - Parameter messages: The messages that the other end had sent before the reply.
     func checkOrder(_ messages: UInt32, at end: End, of session: Session) {
-        if messages > end.received, !end.isOver, !end.isGivenUp, !isDirectoryLost, !session.isDisturbed {
+        if messages > end.received, !end.isOver, !end.isGivenUp, !isDisturbed(session) {
             machine.fail("a reply of session \(session.number) came before message \(messages)")
         }
     }
@@ -140,9 +143,7 @@ final class SessionPromises: @unchecked Sendable {
         machine.story.tell(machine) { "is told the end of session \(session.number)" }
         if end.isOver { machine.fail("\(end.process) was told the end of session \(session.number) twice") }
         checkOutcomes(end, session)
-        if !session.ends.contains(where: { $0.isGivenUp || $0.process.isEnding }), !session.isDisturbed,
-            !isDirectoryLost
-        {
+        if !session.ends.contains(where: { $0.isGivenUp || $0.process.isEnding }), !isDisturbed(session) {
             machine.fail("session \(session.number) has ended, and nobody has ended it")
         }
         end.isOver = true
