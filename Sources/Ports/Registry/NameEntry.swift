@@ -94,7 +94,7 @@ struct NameEntry: Sendable, Hashable {
     init(_ bytes: [UInt8], path: String) throws(PortError) {
         let malformed = PortError.untrustedDirectory(path, reason: "it is not a name's entry; remove it")
         guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed }
-        var facts: [Substring: Substring] = [:]
+        var facts = [Substring: Substring](minimumCapacity: 16)
         // By bytes: characters would take most of the time of a list of all names.
         for line in text.utf8.split(separator: UInt8(ascii: "\n")) {
             guard let space = line.firstIndex(of: UInt8(ascii: " ")) else { throw malformed }
@@ -122,26 +122,41 @@ struct NameEntry: Sendable, Hashable {
         else { throw malformed }
     }
 
-    private static let plain = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_".utf8)
-
-    static func percentEncoded(_ text: String) -> String {
-        text.utf8.reduce(into: "") { encoded, byte in
-            if plain.contains(byte) {
-                encoded.unicodeScalars.append(Unicode.Scalar(byte))
-            } else {
-                encoded += (byte < 16 ? "%0" : "%") + String(byte, radix: 16)
-            }
+    /// Whether a byte of a text stands for itself: a letter, a digit, or one of `.-_`.
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
         }
     }
 
-    static func percentDecoded(_ text: Substring) -> String? {
-        var parts = text.utf8.split(separator: UInt8(ascii: "%"), omittingEmptySubsequences: false)[...]
-        var bytes = Array(parts.removeFirst())
-        for part in parts {
-            guard let byte = UInt8(Substring(part.prefix(2)), radix: 16) else { return nil }
-            bytes += [byte] + part.dropFirst(2)
+    static func percentEncoded(_ text: String) -> String {
+        if text.utf8.allSatisfy(isPlain) { return text }
+        var encoded: [UInt8] = []
+        for byte in text.utf8 {
+            let digits = [UInt8(ascii: "%"), Hexadecimal.digit(byte >> 4), Hexadecimal.digit(byte & 15)]
+            encoded += isPlain(byte) ? [byte] : digits
         }
-        // Accepts only the form that `percentEncoded` writes.
-        return String(validating: bytes, as: UTF8.self).flatMap { percentEncoded($0) == text ? $0 : nil }
+        return String(decoding: encoded, as: UTF8.self)
+    }
+
+    /// Nil for all but the form that ``percentEncoded(_:)`` writes.
+    static func percentDecoded(_ text: Substring) -> String? {
+        var decoded: [UInt8] = []
+        decoded.reserveCapacity(text.utf8.count)
+        var rest = text.utf8
+        while let byte = rest.popFirst() {
+            if isPlain(byte) {
+                decoded.append(byte)
+                continue
+            }
+            guard byte == UInt8(ascii: "%"), let high = rest.popFirst().flatMap(Hexadecimal.value),
+                let low = rest.popFirst().flatMap(Hexadecimal.value), !isPlain(high << 4 | low)
+            else { return nil }
+            decoded.append(high << 4 | low)
+        }
+        return String(validating: decoded, as: UTF8.self)
     }
 }

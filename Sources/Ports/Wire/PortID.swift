@@ -17,8 +17,12 @@ public struct PortID: Hashable, Sendable, CustomStringConvertible {
 
         /// 32 hexadecimal digits.
         public var description: String {
-            let digits = String(bits, radix: 16)
-            return String(repeating: "0", count: 32 - digits.count) + digits
+            String(unsafeUninitializedCapacity: 32) { text in
+                for place in 0..<32 {
+                    text[place] = Hexadecimal.digit(UInt8(truncatingIfNeeded: bits >> (124 - 4 * place)) & 15)
+                }
+                return 32
+            }
         }
 
         /// The text for a process of which only the incarnation is known.
@@ -32,9 +36,30 @@ package typealias Incarnation = PortID.Incarnation
 extension Incarnation {
     /// Reads the 32 digits of ``description``, and nothing else.
     init?(_ digits: some StringProtocol) {
-        guard digits.utf8.count == 32, digits.utf8.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) }),
-            let bits = UInt128(digits, radix: 16)
-        else { return nil }
+        guard digits.utf8.count == 32 else { return nil }
+        var bits: UInt128 = 0
+        for digit in digits.utf8 {
+            guard let value = Hexadecimal.value(digit) else { return nil }
+            bits = bits << 4 | UInt128(value)
+        }
         self.bits = bits
+    }
+}
+
+/// Hexadecimal digits, of which the letters are small. The standard library's conversion of a number to text would take most
+/// of the time of a list of all names.
+enum Hexadecimal {
+    /// - Parameter value: Less than 16.
+    static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? value + UInt8(ascii: "0") : value - 10 + UInt8(ascii: "a")
+    }
+
+    /// Nil for a byte that is no digit.
+    static func value(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        default: nil
+        }
     }
 }
