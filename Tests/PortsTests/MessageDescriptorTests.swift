@@ -5,6 +5,7 @@ import OwnThread
 import RunLoops
 import TestSupport
 import Testing
+import ZeroMQ
 
 @testable import FuzzTargets
 @testable import Ports
@@ -426,6 +427,34 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
         #expect(child.wait() == 0)
     }
 
+    // MARK: Ways
+
+    @Test func `a peer's former way stays while descriptors wait on it`() throws {
+        let peer = Incarnation.random()
+        var intake = DescriptorIntake()
+        /// Adds a way, and sends the descriptor of a message on it.
+        func addWay(_ number: UInt64, _ pipe: SentPipe) throws {
+            let (own, other) = try #require(DescriptorSocket.make())
+            _ = intake.add(own, number, of: peer)
+            #expect(DescriptorSocket(other).send(1, [try pipe.descriptor.number]) == 0)
+        }
+        func isFound(_ way: UInt64) throws -> Bool {
+            let token = Wire.DescriptorToken(socket: way, packet: 1)
+            let bytes = Samples.frame(descriptors: 1, socket: way, packet: 1)
+            var frame = try ZeroMQFrame(count: bytes.count)
+            frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
+            intake.find(for: frame)
+            return (try? intake.take(token)?.result.get())?.count == 1
+        }
+        try addWay(1, SentPipe())
+        try addWay(2, SentPipe())
+        #expect(try isFound(1))
+        #expect(try isFound(2))
+        // A peer that leaves descriptors on many ways has a bounded number of them.
+        for number in 3...20 as ClosedRange<UInt64> { try addWay(number, SentPipe()) }
+        #expect(try (3...20).filter { try isFound($0) } == Array(12...20))
+    }
+
     // MARK: Hostile peers
 
     /// Speaks to a process as no process of this library does.
@@ -499,7 +528,8 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
             while way.send(1, [0, 0, 0]) == 0 {}
         }
         let during = try target.seen()
-        #expect(during.descriptors <= before.descriptors + 3)
+        // The last way, and the former ones that the port keeps.
+        #expect(during.descriptors <= before.descriptors + 11)
         hostile.socket.cut()
         #expect(try waitUntil { try target.seen().descriptors <= before.descriptors })
         // Good senders are served.

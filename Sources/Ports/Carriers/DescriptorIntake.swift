@@ -39,6 +39,8 @@ struct DescriptorIntake: ~Copyable {
     private static let mostSurplus = 256
     /// The ways of processes that are gone, while messages wait that may name them.
     private static let mostOfGone = 64
+    /// The former ways of a live peer, which leaves one with messages when a channel of its own ends.
+    private static let mostFormer = 8
 
     var peers: Set<Incarnation> { Set(ways.values.map(\.peer)) }
 
@@ -47,10 +49,12 @@ struct DescriptorIntake: ~Copyable {
         Dictionary(ways.values.map { ($0.peer, $0.socket.waitingCount) }, uniquingKeysWith: +)
     }
 
-    /// Adds a way in place of a peer's former one, on which nothing is left.
+    /// Adds a way in place of a peer's former one. A former way stays while descriptors of messages wait on it.
     /// - Returns: The closed sockets, to be released after the lock.
     mutating func add(_ socket: DescriptorSocket, _ number: UInt64, of peer: Incarnation) -> [DescriptorSocket] {
-        let former = remove { $1.peer == peer }
+        let used = ways.values.filter { $0.peer == peer && $0.socket.waitingCount > 0 }.map(\.order).sorted()
+        let kept = used.suffix(Self.mostFormer)
+        let former = remove { $1.peer == peer && !kept.contains($1.order) }
         lastOrder += 1
         ways[number] = Way(socket: socket, peer: peer, order: lastOrder)
         return former
