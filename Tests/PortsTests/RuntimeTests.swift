@@ -38,6 +38,17 @@ import Testing
         #expect(other.control.isConnected(to: one.incarnation))
     }
 
+    @Test func `a name's port that an ending process cannot reach is not called missing`() throws {
+        let (owner, ending) = (runtime(), runtime())
+        let port = try registered(owner)
+        let server = ending.nameServer
+        _ = try server.port(forName: "test", before: .patience)
+        ending.close()
+        #expect(errorKind { _ = try server.port(forName: "test", before: .patience) } == "unavailable")
+        #expect(try sandbox.names.registrations().map(\.name) == ["test"])
+        withExtendedLifetime(port) {}
+    }
+
     /// A look takes only one frame, and each further sender makes the descriptor readable again.
     @Test(arguments: [false, true])
     func `whoever serves a port without a handler sleeps, however much comes from elsewhere`(isQueue: Bool) throws {

@@ -91,6 +91,9 @@ final class ControlConnectionTable: Sendable {
 
     var hasRoom: Bool { all.count < Self.most && callers.load(ordering: .relaxed) < Self.mostCallers }
     func isConnected(to peer: Incarnation) -> Bool { existing(peer) != nil }
+    /// Whether the peer has a connection that it has not hung up. A process hangs up with its end, and the library's own
+    /// thread may learn that later.
+    func isConnectedNow(to peer: Incarnation) -> Bool { existing(peer).map { !$0.socket.hasHungUp } ?? false }
     /// The process of a peer; nil without a connection to it.
     func owner(of peer: Incarnation) -> ProcessIdentity? { existing(peer)?.owner }
 

@@ -44,6 +44,7 @@ extension PortRuntime {
 struct FoundName {
     private let entry: NameEntry
     private let directory: RegistryDirectory
+    private let runtime: PortRuntime
     private let right: MachPort.SendRight
     /// Whether the owner would have reported the port's end by now.
     private let isKnown: Bool
@@ -51,10 +52,9 @@ struct FoundName {
     init(entry: NameEntry, directory: RegistryDirectory, _ runtime: PortRuntime) {
         self.entry = entry
         self.directory = directory
+        self.runtime = runtime
         right = runtime.right(of: entry)
-        // A process hangs up with its end, and the library's own thread may learn that later.
-        let hasConnection = runtime.control.existing(entry.right.id.incarnation).map { !$0.socket.hasHungUp } ?? false
-        isKnown = right.channel.isWatched && hasConnection
+        isKnown = right.channel.isWatched && runtime.control.isConnectedNow(to: entry.right.id.incarnation)
     }
 
     /// Blocks until the owner has confirmed the port.
@@ -67,7 +67,7 @@ struct FoundName {
             _ = probe?.invalidated.wait(until: deadline)
             return try checked(owner, probe)
         } catch .isInvalid {
-            directory.removeDead(entry)
+            try removeEntry()
             return nil
         }
     }
@@ -81,9 +81,16 @@ struct FoundName {
             _ = try await probe?.invalidated.value(before: deadline, on: right.channel.channels.housekeeping)
             return try checked(owner, probe)
         } catch PortError.isInvalid {
-            directory.removeDead(entry)
+            try removeEntry()
             return nil
         }
+    }
+
+    /// Removes the entry of a dead port.
+    /// - Throws: ``PortError`` when no right to any port is valid, because this process is ending.
+    private func removeEntry() throws(PortError) {
+        if runtime.isEnding { throw .isEnding }
+        directory.removeDead(entry)
     }
 
     /// Probes the owner, which reports the end of the port before it answers the probe. Nil when no probe is needed.

@@ -150,7 +150,7 @@ public final class PortNameWatch: Sendable {
     private func stillHeld(_ known: Held?, _ entry: NameEntry) -> Held? {
         if let known, known.right.id == entry.publicID { return known.right.isValid ? known : nil }
         let owner = entry.right.id.incarnation
-        guard runtime.control.isConnected(to: owner) || directory.isAlive(owner) else { return nil }
+        guard runtime.control.isConnectedNow(to: owner) || directory.isAlive(owner) else { return nil }
         let right = runtime.right(of: entry)
         // Does not wait for a stopped owner.
         right.channel.watch()

@@ -139,6 +139,9 @@ public final class PortRuntime: Sendable {
     /// The number of late replies that were dropped. A late reply comes after its request has ended.
     public var lateReplyCount: Int { replies.pending.lateCount }
 
+    /// Whether ports are closed, or will be in a moment.
+    var isEnding: Bool { isClosed.load(ordering: .relaxed) }
+
     /// Flushes within the bound, fails all waiters, and removes the runtime's files.
     func close() {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
