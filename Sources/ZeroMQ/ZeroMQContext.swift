@@ -44,8 +44,9 @@ public final class ZeroMQContext: @unchecked Sendable {
         guard error == 0 else { return false }
         pthread_join(thread, &id)
         guard let id else { return false }
-        // The kernel counts an ended thread for a moment longer.
-        while isRunning(Int32(Int(bitPattern: id))) { sched_yield() }
+        // The kernel counts an ended thread for a moment longer. A new thread may get its id.
+        let end = ContinuousClock.now + .milliseconds(100)
+        while isRunning(Int32(Int(bitPattern: id))), ContinuousClock.now < end { sched_yield() }
         return true
     }
 

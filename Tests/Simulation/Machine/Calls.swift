@@ -24,6 +24,7 @@ private func name(_ descriptor: Int32, _ path: String) -> String {
 func open(_ from: Int32, _ path: UnsafePointer<CChar>, _ flags: Int32, _ mode: UInt32) -> Int32 {
     let path = text(path)
     if path.hasPrefix("/proc/"), !path.hasPrefix("/proc/self/fd/") {
+        if let error = machine.error(.open) { return error }
         if let text = machine.files.text(path) { return process.add(TextFile(text)) }
         guard let names = machine.files.list(path) else { return -ENOENT }
         return process.add(NodeFile(machine.files.make(.folder, 0o555), names: names))
@@ -452,7 +453,9 @@ func pid() -> Int32 { process.pid }
 func tid() -> Int32 { machine.current.carrier.number }
 
 @_cdecl("sim_thread_exists")
-func threadExists(_ number: Int32) -> Int32 { machine.threads.contains { $0.carrier.number == number } ? 1 : 0 }
+func threadExists(_ number: Int32) -> Int32 {
+    machine.threads.contains { $0.carrier.number == number && $0.process === process } ? 1 : 0
+}
 
 @_cdecl("sim_kill")
 func kill(_ pid: Int32, _ signal: Int32) -> Int32 {
@@ -462,6 +465,7 @@ func kill(_ pid: Int32, _ signal: Int32) -> Int32 {
 @_cdecl("sim_pidfd")
 func makeProcessFile(_ pid: Int32) -> Int32 {
     guard let found = machine.processes.last(where: { $0.pid == pid && $0.hasNumber }) else { return -ESRCH }
+    if let error = machine.error(.descriptor) { return error }
     return process.add(ProcessFile(found))
 }
 
