@@ -262,7 +262,12 @@ import Testing
         let port = try register("mine")
         let (mine, other) = (try sandbox.folder("mine"), try sandbox.folder("other"))
         try FileManager.default.copyItem(atPath: mine, toPath: other)
-        #expect(errorKind { _ = try sandbox.names.port(forName: "other") } == "nameNotFound")
+        #expect(errorKind { _ = try sandbox.names.port(forName: "other") } == "untrustedDirectory")
+        #expect(try sandbox.names.registrations().map(\.name) == ["mine"])
+        let mineNow = try #require(try sandbox.names.registration(forName: "mine"))
+        let watch = try PortNameWatch(sandbox.names)
+        #expect(try watch.next(before: .patience) == .came(mineNow))
+        #expect(try watch.next(before: .now) == nil)
         #expect(rename("\(other)/\(port.id.file)", "\(other)/\(PortID(incarnation: .random(), number: 1).file)") == 0)
         #expect(errorKind { _ = try sandbox.names.port(forName: "other") } == "untrustedDirectory")
         withExtendedLifetime(port) {}

@@ -110,9 +110,9 @@ extension RegistryDirectory {
             count = max(Glibc.read(descriptor, buffer.baseAddress, buffer.count), 0)
         }
         var entry = try NameEntry(bytes, path: path)
-        // An entry is removed by its file's name, so that name has to be its port's.
-        guard path.hasSuffix("/\(entry.right.id.file)") else {
-            throw .untrustedDirectory(path, reason: "it is another port's entry; remove it")
+        // An entry is removed by its file's name, and a list has no name twice.
+        guard file == Self.file(try NameEntry.fileName(for: entry.name), of: entry.right.id) else {
+            throw .untrustedDirectory(path, reason: "it is the entry of another name or port; remove it")
         }
         entry.since = status.st_mtim.tv_sec
         return entry
