@@ -25,6 +25,7 @@ final class HostileProgram: @unchecked Sendable {
                 attack()
                 if owner == nil, below(4) == 0 { owner = HostileOwner() }
                 owner?.act()
+                if below(6) == 0 { HostileFiles.write() }
                 if below(2) == 0, !lanes.isEmpty { lanes[below(lanes.count)].attack() }
                 for socket in silent { readAll(of: socket) }
                 simulatedPause(below(200))

@@ -270,8 +270,9 @@ final class Promises {
         if machine.current.process.isExiting { return }
         timesTaken[name, default: 0] += 1
         if begin <= max(losses[file(name)] ?? 0, lossOfAll) {
-            // Another process may have taken the name since.
+            // Another process may have taken the name since. The one that had it does not restore it.
             lostNames.insert(name)
+            formerHolders[name] = nil
             return
         }
         if let holder = holders[name], holder != port, let facts = ports[holder], facts.isAlive {
