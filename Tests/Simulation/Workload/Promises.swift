@@ -268,6 +268,8 @@ final class Promises {
         machine.story.tell(machine) { "has the name \(name) for port \(port.number)" }
         // The exit of a process gives up the names that it is just getting, too.
         if machine.current.process.isExiting { return }
+        // A port that ends during the call gives the name up at once.
+        if ports[port]?.isEnding == true { return }
         timesTaken[name, default: 0] += 1
         if begin <= max(losses[file(name)] ?? 0, lossOfAll) {
             // Another process may have taken the name since. The one that had it does not restore it.

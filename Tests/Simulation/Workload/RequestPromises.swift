@@ -86,7 +86,7 @@ final class RequestPromises {
         let facts = requests[Int(request)]
         // A process that exits tells its handlers so.
         if machine.current.process.isExiting { return }
-        if let end = facts.patientUntil, machine.now < end, !facts.isOver, !facts.asker.isDead {
+        if let end = facts.patientUntil, machine.now < end, !facts.isOver, !facts.asker.isDead, !facts.asker.isExiting {
             machine.fail("request \(request) counts as cancelled, and \(facts.asker) waits for the reply")
         }
     }
