@@ -57,6 +57,8 @@ final class PoolPromises {
         if !mayDie { machine.fail("\(pool) kills \(worker), which works") }
     }
 
+    var isDirectoryLost = false
+
     // MARK: The worker
 
     func starts(_ worker: Process) { workers.append(worker) }
@@ -108,6 +110,8 @@ final class PoolPromises {
         case .failure(is CancellationError):
             if !job.isCancelled { machine.fail("job \(number) was cancelled by nobody") }
         case .failure(let error as WorkerPoolError): check(error, number, job)
+        // Its port cannot be reached by the path of a directory that is away.
+        case .failure(PortError.directory) where isDirectoryLost: break
         case .failure(let error as PortError):
             // A port of the pool's own process, which has no descriptor left.
             if job.asker.failedCalls == 0 { machine.fail("job \(number) got: \(error)") }

@@ -238,7 +238,7 @@ final class Promises {
         (holders, formerHolders) = ([:], [:])
         // Nobody may find a port's new home any more.
         isDirectoryLost = true
-        sessions.isDirectoryLost = true
+        (sessions.isDirectoryLost, pools.isDirectoryLost) = (true, true)
     }
 
     private(set) var isDirectoryLost = false

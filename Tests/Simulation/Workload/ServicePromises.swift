@@ -83,6 +83,8 @@ final class ServicePromises {
             }
         case .failure(PortError.receiveTimedOut), .failure(PortError.sendTimedOut):
             if machine.now < job.end { machine.fail("service job \(number) has timed out early") }
+        // The first use of a right has to connect. A stopped service may not let it do that before the timeout.
+        case .failure(PortError.cannotConnect) where machine.now >= job.end: break
         case .failure(let error):
             // While an activator keeps the name, nothing else can happen. A service that exits cancels its handlers.
             guard isSteady, job.deed != .exit,
