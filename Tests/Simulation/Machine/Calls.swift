@@ -2,6 +2,8 @@ import CRunLoopShims
 import Glibc
 import SimulatedCalls
 
+@testable import Ports
+
 // The simulated calls, as `SimulatedCalls` makes them. Each returns a result, or an `errno` below zero.
 
 private var process: Process { machine.current.process }
@@ -403,7 +405,9 @@ func send(
 ) -> Int {
     guard let socket = file(descriptor, SocketFile.self) else { return Int(-EBADF) }
     if !socket.isStream {
-        machine.step("send a packet of \(size) bytes to \(socket.path.isEmpty ? "a peer" : socket.path)")
+        let packet = UnsafeRawBufferPointer(start: bytes, count: Int(size))
+        let to = socket.path.isEmpty ? "a peer" : socket.path
+        machine.step("send \(ControlMessage(packet).map { "\($0)" } ?? "a packet of \(size) bytes") to \(to)")
     }
     guard !process.isDead, let socket = file(descriptor, SocketFile.self) else { return Int(-EBADF) }
     // The socket of a bell has no room only while rings wait there.
