@@ -23,11 +23,23 @@ public final class PortNameWatch: Sendable {
     private typealias Held = (registration: PortNameServer.Registration, right: MachPort.SendRight)
 
     private struct State {
+        /// By the folder of the name.
         var held: [String: Held] = [:]
-        /// Dead ports that have left their entries. Each attempt to reach such a port would cause another report of its
-        /// end.
-        var gone: Set<PortID> = []
+        /// Dead ports that have left their entries, by the folder of the name. Each attempt to reach such a port would cause
+        /// another report of its end.
+        var gone: [String: PortID] = [:]
         var untold: [Change] = []
+
+        /// Takes out what is known of the names of some folders, or of all.
+        mutating func take(_ files: Set<String>?) -> (held: [String: Held], gone: [String: PortID]) {
+            guard let files else { return (exchange(&held, with: [:]), exchange(&gone, with: [:])) }
+            var taken: (held: [String: Held], gone: [String: PortID]) = ([:], [:])
+            for file in files {
+                taken.held[file] = held.removeValue(forKey: file)
+                taken.gone[file] = gone.removeValue(forKey: file)
+            }
+            return taken
+        }
     }
 
     private let runtime: PortRuntime
@@ -41,7 +53,13 @@ public final class PortNameWatch: Sendable {
     public init(_ nameServer: PortNameServer = .shared) throws(PortError) {
         runtime = nameServer.runtime
         directory = try nameServer.registryDirectory()
-        listener = try directory.listen { [news] _ in news.announce() }
+        listener = try directory.listen { [news] change in
+            switch change {
+            case .entry(let file): news.announce([file])
+            case .portInvalidated: news.announce([])
+            case .any, .directoryRemoved: news.announce(nil)
+            }
+        }
     }
 
     /// Blocks until the next change. Any thread may call this method. Each change is returned once. While the directory
@@ -116,11 +134,11 @@ public final class PortNameWatch: Sendable {
         try state.withLock { (state) throws(PortError) in
             if !state.untold.isEmpty { return Found(change: state.untold.removeFirst()) }
             if listener.isDirectoryRemoved { throw .directory(directory.path, call: "inotify", errno: ENOENT) }
-            guard news.take() else { return Found() }
+            guard let changed = news.take() else { return Found() }
             do throws(PortError) {
-                try look(&state)
+                try look(&state, changed)
             } catch {
-                news.putBack()
+                news.putBack(changed)
                 guard error.mayHideEntry else { throw error }
                 return Found(isUnreadable: true)
             }
@@ -128,21 +146,24 @@ public final class PortNameWatch: Sendable {
         }
     }
 
-    /// Compares the entries with the last ones. An entry that cannot be read now throws, and so counts neither as gone
-    /// nor as new.
-    private func look(_ state: inout State) throws(PortError) {
-        let entries = try directory.entries()
-        let (known, gone) = (state.held, state.gone)
-        (state.held, state.gone) = ([:], [])
-        for entry in entries where entry.isService {
-            if !gone.contains(entry.right.id), let held = stillHeld(known[entry.name], entry) {
-                state.held[entry.name] = held
+    /// Compares entries with the last ones. An entry that cannot be read now throws, and so counts neither as gone nor as new.
+    private func look(_ state: inout State, _ changed: News.Changed) throws(PortError) {
+        // Nothing reports that a dead port's entry is followed by that of the port's next home.
+        let invalid = state.held.filter { !$0.value.right.isValid }.keys
+        let files: Set<String>? = changed.files?.union(invalid).union(state.gone.keys)
+        let entries = try directory.presentEntries(in: files)
+        let known = state.take(files)
+        var held: [String: Held] = [:]
+        for (file, entry) in entries where entry.isService {
+            if known.gone[file] != entry.right.id, let found = stillHeld(known.held[file], entry) {
+                held[file] = found
             } else {
-                state.gone.insert(entry.right.id)
+                state.gone[file] = entry.right.id
             }
         }
-        let went = known.filter { state.held[$0.key]?.right != $0.value.right }
-        let came = state.held.filter { known[$0.key]?.right != $0.value.right }
+        let went = known.held.filter { held[$0.key]?.right != $0.value.right }
+        let came = held.filter { known.held[$0.key]?.right != $0.value.right }
+        state.held.merge(held) { $1 }
         state.untold += went.values.map { .went($0.registration) } + came.values.map { .came($0.registration) }
     }
 
@@ -160,19 +181,36 @@ public final class PortNameWatch: Sendable {
 
 /// Tells all waiters that something may have changed.
 private final class News: Sendable {
-    /// Fresh at the beginning, because all names that exist are new then.
-    private let state = Lock((isFresh: true, waiters: [any Waiter]()))
+    /// The names that may have changed.
+    struct Changed {
+        /// The folders of the names; nil for all.
+        var files: Set<String>?
 
-    func announce() {
+        mutating func add(_ other: Changed) {
+            if let others = other.files { files?.formUnion(others) } else { files = nil }
+        }
+    }
+
+    /// At the beginning, all names that exist are new.
+    private let state = Lock((changed: Changed?.some(Changed(files: nil)), waiters: [any Waiter]()))
+
+    /// - Parameter files: The folders of the names that may have changed; nil when any may have. A name whose port is invalid
+    ///   may have, too.
+    func announce(_ files: Set<String>?) {
         let waiters = state.withLock { state in
-            state.isFresh = true
+            Self.add(Changed(files: files), to: &state.changed)
             return state.waiters
         }
         for waiter in waiters { waiter.wake() }
     }
 
-    func take() -> Bool { state.withLock { exchange(&$0.isFresh, with: false) } }
-    func putBack() { state.withLock { $0.isFresh = true } }
+    private static func add(_ other: Changed, to changed: inout Changed?) {
+        if changed == nil { changed = other } else { changed?.add(other) }
+    }
+
+    /// Nil when nothing has changed.
+    func take() -> Changed? { state.withLock { $0.changed.take() } }
+    func putBack(_ changed: Changed) { state.withLock { Self.add(changed, to: &$0.changed) } }
 
     func add(_ waiter: some Waiter) { state.withLock { $0.waiters.append(waiter) } }
     func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }

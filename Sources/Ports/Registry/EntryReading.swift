@@ -13,13 +13,19 @@ extension RegistryDirectory {
     }
 
     /// The entries of all names, one for each, including those of dead owners. Files that are no entries are left out.
-    func entries() throws(PortError) -> [NameEntry] { try folders().compactMap { presentEntry(of: $0) } }
+    func entries() throws(PortError) -> [NameEntry] { try presentEntries().map(\.entry) }
+
+    /// As ``entries()``, each with the name's folder.
+    /// - Parameter files: The folders of the names to look at; nil for all.
+    func presentEntries(in files: Set<String>? = nil) throws(PortError) -> [(file: String, entry: NameEntry)] {
+        try folders(files).compactMap { folder in presentEntry(of: folder.entries).map { (folder.file, $0) } }
+    }
 
     /// The entries of all names whose owners live, one for each.
     func liveEntries() throws(PortError) -> [NameEntry] { try of(entries(), areAlive: true) }
 
     /// All entries of dead processes, also those that ports have left at former homes.
-    func deadEntries() throws(PortError) -> [NameEntry] { try of(folders().flatMap(\.self), areAlive: false) }
+    func deadEntries() throws(PortError) -> [NameEntry] { try of(folders().flatMap(\.entries), areAlive: false) }
 
     private func of(_ entries: [NameEntry], areAlive: Bool) -> [NameEntry] {
         let owners = Dictionary(grouping: entries, by: \.right.id.incarnation)
@@ -27,16 +33,17 @@ extension RegistryDirectory {
     }
 
     /// The entries in the folder of each name.
+    /// - Parameter files: The folders of the names to look at; nil for all.
     /// - Throws: ``PortError`` when there may be an entry that cannot be read now.
-    private func folders() throws(PortError) -> [[NameEntry]] {
-        guard let files = folder.files(in: Self.names) else {
+    private func folders(_ files: Set<String>? = nil) throws(PortError) -> [(file: String, entries: [NameEntry])] {
+        guard let files = files.map(Array.init) ?? folder.files(in: Self.names) else {
             if errno == ENOENT { return [] }
             throw failure("open", Self.names)
         }
-        var folders: [[NameEntry]] = []
+        var folders: [(String, [NameEntry])] = []
         for file in files {
             do throws(PortError) {
-                folders.append(try readAll(file))
+                folders.append((file, try readAll(file)))
             } catch {
                 if error.mayHideEntry { throw error }
             }

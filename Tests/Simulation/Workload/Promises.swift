@@ -322,6 +322,8 @@ final class Promises {
     /// - Parameter begin: The time of the call.
     func refused(_ name: String, by port: PortID, begin: UInt64) {
         guard let facts = ports[port], facts.wasOver(at: begin), !facts.moves.isUncertain, !facts.isLent,
+            // An exit gives up all names when its messages have left.
+            !facts.owner.isExiting,
             // By then, the pid may be another process's.
             !machine.processes.contains(where: { $0 !== facts.owner && $0.pid == facts.owner.pid && $0.state != .gone })
         else { return }
