@@ -944,13 +944,13 @@ void simulated_pin(int processor) {
     sched_setaffinity(0, sizeof one, &one);
 }
 int simulated_wait(int pid, int *status, int64_t milliseconds) {
-    for (;;) {
-        int found = waitpid(pid, status, milliseconds < 0 ? 0 : WNOHANG);
-        if (found != 0 || milliseconds == 0) return found;
-        struct timespec time = {0, 1000000};
-        RAW(SYS_nanosleep, &time, NULL);
-        milliseconds--;
-    }
+    int file = milliseconds < 0 ? -1 : (int)RAW(SYS_pidfd_open, pid, 0);
+    if (file < 0) return waitpid(pid, status, 0);
+    struct pollfd polled = {.fd = file, .events = POLLIN};
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    RAW(SYS_ppoll, &polled, 1, &time, NULL, 8);
+    RAW(SYS_close, file);
+    return waitpid(pid, status, WNOHANG);
 }
 int64_t *simulated_shared_number(void) {
     return (int64_t *)RAW(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
