@@ -49,6 +49,24 @@ import Testing
         withExtendedLifetime(port) {}
     }
 
+    @Test func `the library's thread sleeps while a task waits for a port that moves`() async throws {
+        let (owner, sender) = (runtime(), runtime())
+        let port = try registered(owner)
+        let right = try await sender.nameServer.port(forName: "test", before: .patience)
+        // The owner has said that the port moves, and has not answered a question for a way for descriptors.
+        right.channel.state.withLock { state in
+            _ = (state.queue.waitForMove(), state.descriptors.ask())
+        }
+        let passes = Shared(0)
+        let observer = ThreadRunLoop.Observer(.beforeTimers) { _, _ in passes.withLock { $0 += 1 } }
+        try sender.housekeeping.loop().add(observer)
+        await #expect(throws: PortError.self) {
+            try await right.send(MachPort.Message(id: 1), before: .now + .milliseconds(50))
+        }
+        #expect(passes.withLock { $0 } < 100)
+        withExtendedLifetime(port) {}
+    }
+
     /// A look takes only one frame, and each further sender makes the descriptor readable again.
     @Test(arguments: [false, true])
     func `whoever serves a port without a handler sleeps, however much comes from elsewhere`(isQueue: Bool) throws {

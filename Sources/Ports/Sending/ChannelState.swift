@@ -43,15 +43,14 @@ struct ChannelState: ~Copyable {
 
     /// A waiter has waited for a while. Closes a socket that the owner has not accepted in time.
     /// - Parameters:
-    ///   - send: The waiter's deadline on a connection.
-    ///   - connect: Its deadline without one.
+    ///   - limit: Its deadline, on a connection or without one.
     /// - Returns: Whether there is a connection, whether the deadline has passed, and whether the waiter has to look after the
     ///   owner and the connection.
     mutating func pause(
-        of waiter: some Waiter, _ send: MonotonicInstant, _ connect: MonotonicInstant
+        of waiter: some Waiter, until limit: (_ isConnected: Bool) -> MonotonicInstant
     ) -> (isConnected: Bool, isOver: Bool, looks: Bool) {
         let now = MonotonicInstant.now
-        let isOver = (isConnected ? send : connect) <= now
+        let isOver = limit(isConnected) <= now
         if !isOver, !lane.isAsked, queue.isFirst(waiter) { retryUnaccepted() }
         // When many deadlines pass together, one check suffices.
         let looks = !isOver || lastLook + .milliseconds(100) < now

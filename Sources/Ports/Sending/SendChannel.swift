@@ -192,6 +192,9 @@ final class SendChannel: Sendable {
         let connect: MonotonicInstant
         /// The number of lost connections before the send. Another loss ends the send.
         fileprivate let losses: Int
+
+        /// The end of a wait, at which the sender gives up. A wait with another end would not be the last one.
+        func limit(isConnected: Bool) -> MonotonicInstant { isConnected ? send : connect }
     }
 
     func deadlines(_ deadline: MonotonicInstant) -> Deadlines {
@@ -215,7 +218,7 @@ final class SendChannel: Sendable {
     /// Throws when a waiter has no time left, or its connection is lost. Otherwise closes a socket that was never
     /// accepted.
     func prepareRetry(of waiter: some Waiter, _ deadlines: Deadlines) throws(PortError) {
-        let pause = state.withLock { $0.pause(of: waiter, deadlines.send, deadlines.connect) }
+        let pause = state.withLock { $0.pause(of: waiter, until: deadlines.limit) }
         guard pause.isConnected else {
             if pause.isOver { throw .cannotConnect(port: identity, reason: "its owner accepts no connection") }
             return
@@ -238,17 +241,15 @@ final class SendChannel: Sendable {
         return try state.withLock { (state) throws(PortError) -> NextStep in
             try state.queue.check(.becameInvalid(port: identity))
             if deadlines.losses != state.zeroMQ.losses { throw .connectionLost(port: identity) }
-            if state.queue.isOnTheMove {
-                return state.queue.lifecycle == .moved ? .moved : .wait(nil, until: deadlines.send)
-            }
-            guard state.queue.isFirst(waiter) else {
-                return .wait(nil, until: state.isConnected ? deadlines.send : deadlines.connect)
+            if state.queue.lifecycle == .moved { return .moved }
+            guard state.queue.lifecycle != .moving, state.queue.isFirst(waiter) else {
+                return .wait(nil, until: deadlines.limit(isConnected: state.isConnected))
             }
             state.descriptors.obstacle = .none
             localQueue?.askForRoom()
             state.lane.askForRoom()
             if try trySend(&message, &state) { return .done }
-            let limit = state.isConnected ? deadlines.send : deadlines.connect
+            let limit = deadlines.limit(isConnected: state.isConnected)
             if let step = try stepForDescriptors(waiter, state, until: limit) { return step }
             if waiter is ThreadWaiter, giveUpAwaitingLane(&state) { return .connect }
             if isLocal || state.lane.isAsked { return .wait(nil, until: limit) }
