@@ -67,7 +67,8 @@ final class Story {
         if detail != .none { print("seed \(machine.seed), step \(machine.steps): \(problem)") }
         if detail == .all {
             for thread in machine.threads {
-                let state = !thread.isWaiting ? "could go on" : "waits"
+                let state =
+                    thread === machine.current ? "finds that" : thread.isWaiting ? "waits" : "could go on"
                 let stopped = thread.process.isStopped ? " (stopped)" : ""
                 print("    \(thread.process)\(stopped) \(thread.name)#\(thread.number) \(state)")
             }

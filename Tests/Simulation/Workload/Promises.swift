@@ -310,8 +310,8 @@ final class Promises {
         let found = try find()
         // “The name is never free.”
         if found == nil, let port, holder(of: name) == port, timesTaken[name] == times, machine.faults.count == errors,
-            // The rights of a process that exits are over.
-            !machine.current.process.isExiting
+            // The rights of a process that exits are over. A process that invalidates a borrowed port “does not find its name”.
+            !machine.current.process.isExiting, !isBeingEndedHere(port)
         {
             machine.fail("nobody has the name \(name), says a look, and port \(port.number) of \(owner(port)) has it")
         }
