@@ -76,8 +76,8 @@ public final class XPCSession: Sendable {
         if let target { try core.connect(to: target) } else { try core.begin() }
     }
 
-    /// Ends the session. Requests without a reply end with an error, and messages that wait for the listener's decision
-    /// are discarded. The cancellation handlers of both ends are called.
+    /// Ends the session. Requests without a reply end with an error, and messages that wait for the listener's decision,
+    /// or for room, are discarded. The cancellation handlers of both ends are called.
     public func cancel(reason: String) { core.cancel(reason: reason) }
 
     // MARK: Settings of an inactive session

@@ -123,7 +123,8 @@ final class SessionPromises: @unchecked Sendable {
     /// - Parameter messages: The messages that the other end had sent before the reply.
     func checkOrder(_ messages: UInt32, at end: End, of session: Session) {
         // An end that cancels the session discards the messages that wait.
-        if messages > end.received, !session.ends.contains(where: { $0.isOver || $0.isGivenUp }), !isDisturbed(session) {
+        if messages > end.received, !session.ends.contains(where: { $0.isOver || $0.isGivenUp }), !isDisturbed(session)
+        {
             machine.fail("a reply of session \(session.number) came before message \(messages)")
         }
     }
