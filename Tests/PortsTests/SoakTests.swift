@@ -12,7 +12,7 @@ import Testing
 
     private typealias Scenario = (name: String, run: @Sendable (Sandbox) throws -> Void)
 
-    /// Those of one row take turns; the rows run at once.
+    /// The scenarios of a row take turns, and the rows run at once.
     private static let scenarios: [[Scenario]] = [
         [
             ("owners killed", { _ = try KillTests.killOwners(2, haveForked: false, $0) }),
@@ -89,7 +89,7 @@ import Testing
                     + runs.withLock { $0.sorted { $0.key < $1.key }.map { "\($0.value) × \($0.key)" } }
                     .joined(separator: ", "))
             fflush(nil)
-            // What is made once is made by now.
+            // By now, everything is made that is made once.
             if minute == 2 { settled = now }
         }
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ports
 
-/// What a worker process is started with, and how tasks wait for it.
+/// The settings that a worker process is started with, and the waits of tasks for it.
 @Suite(.ownThread) struct WorkerProcessTests {
     let sandbox = Sandbox()
     let folder = TemporaryFolder()

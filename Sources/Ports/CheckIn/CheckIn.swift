@@ -22,7 +22,7 @@ public struct CheckIn: Sendable {
     var hasOwnAnswer = true
 
     static let variable = "PORTS_CHECK_IN"
-    /// What the names of desks begin with.
+    /// The beginning of the names of desks.
     static let deskPrefix = "check-in.2."
 
     /// The check-in of a process that a ``WorkerProcess`` has launched. Blocks until the launcher's process answers.
@@ -62,8 +62,8 @@ public struct CheckIn: Sendable {
         return (number, String(fields[1]))
     }
 
-    /// Sends the worker's port to the launcher, and blocks until the launcher answers. What others send to the worker's port
-    /// meanwhile waits there.
+    /// Sends the worker's port to the launcher, and blocks until the launcher answers. Messages of others to the worker's
+    /// port wait there meanwhile.
     /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
@@ -86,8 +86,8 @@ public struct CheckIn: Sendable {
         return try parent(in: answer)
     }
 
-    /// Sends the worker's port to the launcher, and suspends the task until the launcher answers. What others send to the
-    /// worker's port meanwhile waits there.
+    /// Sends the worker's port to the launcher, and suspends the task until the launcher answers. Messages of others to the
+    /// worker's port wait there meanwhile.
     /// - Returns: The right to the port that the worker was launched with.
     /// - Throws: ``CheckInError``: `refused`, or `port` when the launcher is gone or does not answer.
     ///   `CancellationError`: the launcher may have accepted the worker nevertheless.

@@ -67,7 +67,7 @@ final class Promises {
         fileprivate var returnTime: UInt64?
         /// When the present owner began to claim it.
         fileprivate var since = machine.now
-        /// For each borrower that has died, the message of each line that it may have had in hand. One of them may be lost.
+        /// For each borrower that has died, the message of each line that it may have had in hand, and that may be lost.
         fileprivate var lostInHand: [[UInt32: UInt32]] = []
         /// The messages of programs that were taken from the port.
         var taken = 0
@@ -272,7 +272,7 @@ final class Promises {
         if ports[port]?.isEnding == true { return }
         timesTaken[name, default: 0] += 1
         if begin <= max(losses[file(name)] ?? 0, lossOfAll) {
-            // Another process may have taken the name since. The one that had it does not restore it.
+            // Another process may have taken the name since. Its former owner does not restore it.
             lostNames.insert(name)
             formerHolders[name] = nil
             return
@@ -342,7 +342,7 @@ final class Promises {
 
     private func owner(_ port: PortID) -> String { ports[port].map { "\($0.owner)" } ?? "?" }
 
-    /// A watch says that the name has gone. One of a process that exits sees nobody any more.
+    /// A watch says that the name has gone. The watch of a process that exits sees nobody any more.
     func saysGone(_ name: String, _ port: PortID) {
         if machine.current.process.isExiting { return }
         if holders[name] == port, let facts = ports[port], facts.isAlive, !lostNames.contains(name) {

@@ -117,7 +117,7 @@ final class RequestPromises {
         case .replyTooLarge:
             if !facts.hasRefusedReply { machine.fail("request \(request) got: \(error), and had no such reply") }
         // “A reply that finds no room or connection for ten seconds is given up.” The machine may sleep meanwhile.
-        // And nobody finds the way to a process whose directory was removed.
+        // Nobody finds the way to a process whose directory was removed.
         case .unanswered: if ports.isDirectoryLost || facts.waitsUntil.map({ machine.now >= $0 }) ?? false { return }
         default: break
         }

@@ -195,7 +195,7 @@ final class Scenario: @unchecked Sendable {
         if promises.sessions.isBusy, !waitUntil(60_000, { [self] in promises.sessions.outcomeCount > outcomes }) {
             machine.fail("no request of a session has an outcome")
         }
-        // Whatever a hostile process does, but for a way that makes claims fail: one without lanes does not answer.
+        // A hostile process cannot prevent moves, but for one without lanes, which does not answer.
         let moves = promises.counts.moves
         if hasMoves, !waitUntil(120_000, { [self] in promises.counts.moves > moves }) { machine.fail("no port moves") }
     }
