@@ -36,12 +36,12 @@ extension RegistryDirectory {
     /// - Parameter files: The folders of the names to look at; nil for all.
     /// - Throws: ``PortError`` when there may be an entry that cannot be read now.
     private func folders(_ files: Set<String>? = nil) throws(PortError) -> [(file: String, entries: [NameEntry])] {
-        guard let files = files.map(Array.init) ?? folder.files(in: Self.names) else {
+        guard let present = present(files) else {
             if errno == ENOENT { return [] }
             throw failure("open", Self.names)
         }
         var folders: [(String, [NameEntry])] = []
-        for file in files {
+        for file in present {
             do throws(PortError) {
                 folders.append((file, try readAll(file)))
             } catch {
@@ -49,6 +49,15 @@ extension RegistryDirectory {
             }
         }
         return folders
+    }
+
+    /// The folders of the names to look at. Returns nil, with an `errno`, when the folder of names cannot be opened, because
+    /// each name would seem to be gone then.
+    private func present(_ files: Set<String>?) -> [String]? {
+        let descriptor = folder.open(Self.names, O_RDONLY | O_DIRECTORY)
+        guard let files, descriptor >= 0 else { return Folder.files(descriptor) }
+        close(descriptor)
+        return Array(files)
     }
 
     /// The entry of a name; nil when nobody has registered it. The entry's port may be dead.

@@ -146,14 +146,14 @@ struct NameEntry: Sendable, Hashable {
     static func percentDecoded(_ text: Substring) -> String? {
         var decoded: [UInt8] = []
         decoded.reserveCapacity(text.utf8.count)
-        var rest = text.utf8
-        while let byte = rest.popFirst() {
+        var rest = text.utf8.makeIterator()
+        while let byte = rest.next() {
             if isPlain(byte) {
                 decoded.append(byte)
                 continue
             }
-            guard byte == UInt8(ascii: "%"), let high = rest.popFirst().flatMap(Hexadecimal.value),
-                let low = rest.popFirst().flatMap(Hexadecimal.value), !isPlain(high << 4 | low)
+            guard byte == UInt8(ascii: "%"), let high = rest.next().flatMap(Hexadecimal.value),
+                let low = rest.next().flatMap(Hexadecimal.value), !isPlain(high << 4 | low)
             else { return nil }
             decoded.append(high << 4 | low)
         }
