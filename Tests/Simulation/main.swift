@@ -92,7 +92,7 @@ func playApart(_ seed: UInt64, _ options: Options, _ detail: Story.Detail) -> (i
     var status: Int32 = 0
     if simulated_wait(child, &status, 60_000) == 0 {
         if detail != .none { print("seed \(seed): still running after a minute of real time") }
-        _ = kill(child, SIGKILL)
+        _ = Glibc.kill(child, SIGKILL)
         _ = simulated_wait(child, &status, -1)
     }
     if status & 0x7f != 0, detail != .none { print("seed \(seed): ended by signal \(status & 0x7f)") }
@@ -162,7 +162,7 @@ for _ in 0..<jobs {
     children.removeAll { $0 == child }
     failures += status >> 8 & 0xff
     // The other jobs end with this one.
-    if options.stopsAtFirst, failures > 0 { for other in children { _ = kill(other, SIGKILL) } }
+    if options.stopsAtFirst, failures > 0 { for other in children { _ = Glibc.kill(other, SIGKILL) } }
 }
 if !options.isOne, !options.stopsAtFirst || failures == 0 {
     let outcome = failures == 0 ? "all promises kept" : "\(failures) with a broken promise"
