@@ -95,6 +95,7 @@ extension Program {
         // A program may get its own port, which it serves already, and which it lends no more.
         if right.offer.channel.isLocal {
             promises.endsLoan(port.id)
+            promises.claimedOwn()
             return promises.failedToClaim(offer)
         }
         promises.claimed(port.id, at: port.receiver.id, by: offer) { [weak port] in port?.isValid == true }

@@ -172,6 +172,11 @@ final class Promises {
     }
 
     func noteRestart() { noted.restarts += 1 }
+    /// A program has claimed a port of its own, which it keeps.
+    func claimedOwn() { ownClaims += 1 }
+    private var ownClaims = 0
+    /// The claims that have succeeded.
+    var claimCount: Int { counts.moves + ownClaims }
     func noteStream() { noted.streams += 1 }
 
     // MARK: Ports and names

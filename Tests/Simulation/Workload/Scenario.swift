@@ -196,8 +196,9 @@ final class Scenario: @unchecked Sendable {
             machine.fail("no request of a session has an outcome")
         }
         // A hostile process cannot prevent moves, but for one without lanes, which does not answer.
-        let moves = promises.counts.moves
-        if hasMoves, !waitUntil(120_000, { [self] in promises.counts.moves > moves }) { machine.fail("no port moves") }
+        // Nobody may be left to take the ports of the last process that offers any.
+        let claims = promises.claimCount
+        if hasMoves, !waitUntil(120_000, { [self] in promises.claimCount > claims }) { machine.fail("no port moves") }
     }
 
     /// Waits a minute until a list of problems is empty.
