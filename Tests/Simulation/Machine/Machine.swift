@@ -198,9 +198,21 @@ final class Machine {
         let former = current
         let next = nextThread()
         steps += 1
+        if steps - lastLook.steps >= 200_000 { lookForSpin(next) }
         guard next !== former else { return }
         current = next
         former.carrier.pass(to: next.carrier)
+    }
+
+    private var lastLook = (steps: 0, now: start)
+
+    /// A thread that waits for nothing leaves no time to others.
+    private func lookForSpin(_ thread: Thread) {
+        let time = (now - lastLook.now) / 1_000_000
+        if time < 10 {
+            fail("\(thread.process) \(thread.name) and others take \(steps - lastLook.steps) turns in \(time) ms")
+        }
+        lastLook = (steps, now)
     }
 
     private func nextThread() -> Thread {
