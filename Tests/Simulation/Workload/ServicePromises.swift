@@ -34,6 +34,12 @@ final class ServicePromises {
     /// Whether an activator has run since a time that nobody has disturbed.
     func isSteady(since time: UInt64) -> Bool {
         activators.contains { $0.end == nil && $0.begin < time && !$0.process.isEnding && $0.process.isUndisturbed }
+            && !machine.processes.contains(where: isOfDeadActivator)
+    }
+
+    /// Whether a process is a service whose activator was killed. Its name is nobody's after its end.
+    private func isOfDeadActivator(_ service: Process) -> Bool {
+        activators.contains { $0.process === service.parent && $0.process.isDead }
     }
 
     /// Whether an activator runs, and some program asks for its services.
