@@ -84,7 +84,7 @@ import Testing
         }
         let ids = Shared<[UInt32]>([])
         port.setHandler { message in ids.withLock { $0.append(message.id) } }
-        // What different senders send has no order.
+        // Messages of different senders have no order.
         #expect(waitUntil { ids.withLock { $0.sorted() } == [0, 1, 2] })
         thread?.stop()
     }

@@ -107,7 +107,7 @@ extension Program {
         }
     }
 
-    /// A sender delays a move by three seconds, whether or not it answers, and a hostile one has no more time for memory.
+    /// No sender delays a move by more than three seconds, and a hostile one gets no more time to send memory.
     func checkReason<Value>(_ claim: () throws -> Value) throws -> Value {
         let lost = machine.lostTime
         do {

@@ -5,7 +5,7 @@ import Workers
 
 /// The promises of pools of workers.
 final class PoolPromises {
-    /// What a worker does with a request.
+    /// A worker's way to end a request.
     enum Deed: Int, Codable, CaseIterable { case reply, fail, wait, hang, exit, crash }
 
     private struct Job {

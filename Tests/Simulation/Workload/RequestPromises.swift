@@ -104,7 +104,7 @@ final class RequestPromises {
         replyCount += 1
     }
 
-    /// - Parameter ports: What is known of the asked port.
+    /// - Parameter ports: Knows the asked port.
     func ended(_ request: UInt32, _ error: PortError, _ ports: Promises) {
         let facts = end(request, "\(error)")
         checkReason(request, facts, error, ports)

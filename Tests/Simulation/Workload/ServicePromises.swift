@@ -4,7 +4,7 @@ import Glibc
 
 /// The promises of services that an activator starts.
 final class ServicePromises {
-    /// What a service does with a request.
+    /// A service's way to end a request.
     enum Deed { case reply, fail, wait, exit, crash }
 
     private struct Job {
