@@ -591,6 +591,18 @@ import Testing
         #expect(server.hasMoved)
     }
 
+    /// A broken owner ends a move that it has not begun.
+    @Test func `a claim fails when its owner says that all has come, and nothing has`() async throws {
+        let (first, second) = (runtime(), runtime())
+        let claims = try MachPort(nameServer: first.nameServer)
+        let offer = MachPort.ReceiveRight(offer: try right(to: claims, in: second))
+        let claiming = Task { try await offer.claim(before: .patience) }
+        let parts = try #require(try await claims.receive(before: .patience).replyPort)
+        try await parts.send(MachPort.Message(.complete), before: .patience)
+        let error = await #expect(throws: PortError.self) { try await claiming.value }
+        #expect(error.map { "\($0)" }?.contains("another kind") == true)
+    }
+
     @Test func `a hand-over has succeeded when the port goes by an earlier offer`() async throws {
         let (first, second) = (runtime(), runtime())
         let server = try LocalMessagePort(name: "store", nameServer: first.nameServer)

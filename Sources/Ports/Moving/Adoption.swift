@@ -178,7 +178,19 @@ final class Adoption: Sendable {
     }
 
     private func complete(_ message: MachPort.Message) throws(PortError) {
-        guard case .taking(let taking) = phase.withLock({ exchange(&$0, with: .over) }) else { return }
+        let phase = phase.withLock { phase in
+            if case .claimed = phase { return phase }
+            return exchange(&phase, with: .over)
+        }
+        switch phase {
+        // Somebody ends a move that has not begun.
+        case .claimed: throw .unavailable(reason: "its owner is of another kind")
+        case .taking(let taking): complete(message, taking)
+        case .over: break
+        }
+    }
+
+    private func complete(_ message: MachPort.Message, _ taking: Taking) {
         let (receiver, messages) = (taking.port.receiver, taking.messages.all)
         let names = names(in: message, of: receiver.id)
         do throws(PortError) {
