@@ -8,7 +8,7 @@ final class ServiceKeeper: Sendable {
     private let folder: ServiceFolder
     private let nameServer: PortNameServer
     private let state: Lock<State>
-    /// Set when the name was taken, or could not be.
+    /// Set when the name was taken, or could not be, or nobody keeps the service any more.
     let hasBegun = OneShot<Void>()
 
     private struct State {
@@ -124,6 +124,8 @@ final class ServiceKeeper: Sendable {
 
     /// Asks the service to end, and kills it when it takes too long. The next message starts it again.
     nonisolated(nonsending) func stop() async throws(CancellationError) -> ServicePhase {
+        // Before that, nobody knows whether another process has the service.
+        guard await hasBegun.wait() != nil else { throw CancellationError() }
         let life = state.withLock { state in
             state.isWanted = false
             return state.life
@@ -140,6 +142,7 @@ final class ServiceKeeper: Sendable {
 
     /// Keeps the port until the task is cancelled; then ends the service and the port.
     func run() async {
+        defer { hasBegun.set(()) }
         while !Task.isCancelled, var server = await takeName() {
             do {
                 try await keep(&server)

@@ -479,13 +479,14 @@ import Testing
             ["\(Child.folder)/ActivationTestHelper"], environment: ["PORTS_DIRECTORY": names.path, "NOTES": notes])
         _ = try await names.waitForPort(forName: "test", before: .patience)
         try await withActivator { activator in
-            try await wait(activator) { $0 == .elsewhere(pid: byHand.pid) }
-            #expect(try await ask(WhoAreYou()) == byHand.pid)
-            _ = try await activator.start("test")
+            // The first command may come before the activator has looked who has the name.
             for command in [activator.stop, activator.restart] {
                 let error = await #expect(throws: ServiceFailure.self) { try await command("test", .seconds(30)) }
                 #expect(error?.text.contains("process \(byHand.pid) has the name") == true)
             }
+            try await wait(activator) { $0 == .elsewhere(pid: byHand.pid) }
+            #expect(try await ask(WhoAreYou()) == byHand.pid)
+            _ = try await activator.start("test")
             byHand.signal(SIGTERM)
             try await wait(activator) { $0 == .waiting }
             #expect(try await ask(WhoAreYou()) != byHand.pid)
