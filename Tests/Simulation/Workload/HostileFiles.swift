@@ -44,6 +44,11 @@ enum HostileFiles {
 
     private static func changed(_ bytes: [UInt8]) -> [UInt8] {
         var bytes = bytes
+        // Another version.
+        if machine.chance.oneIn(8), let end = bytes.firstIndex(of: UInt8(ascii: "\n")), end > 0 {
+            bytes[end - 1] = UInt8(ascii: "9")
+            return bytes
+        }
         for _ in 0...machine.chance.below(4) where !bytes.isEmpty {
             let place = machine.chance.below(bytes.count)
             switch machine.chance.below(3) {

@@ -6,6 +6,7 @@ extension Program {
     /// The right to receive from one of the program's ports, for a message.
     func offerPort() -> MachPort.Message.Component? {
         guard scenario.hasMoves, below(4) == 0 else { return nil }
+        if !scenario.isSettling, below(20) == 0 { return offerFalsely() }
         if below(3) == 0, !servers.isEmpty { return offerServer(servers[below(servers.count)]) }
         guard !served.isEmpty else { return nil }
         let port = served[below(served.count)]
@@ -82,6 +83,8 @@ extension Program {
 
     private func claim(_ right: MachPort.ReceiveRight) {
         let offer = right.offer.id
+        if promises.isFalse(offer) { return claimInVain(right) }
+        if !scenario.isSettling, !right.offer.channel.isLocal, below(15) == 0 { return claimFalsely(right) }
         promises.claims(offer)
         let timeout = below(3) == 0 ? below(below(2) == 0 ? 30 : 3_000) : 10_000
         let (deadline, bound) = (after(timeout), WaitBound(timeout))

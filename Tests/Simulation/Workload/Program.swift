@@ -35,6 +35,7 @@ final class Program: @unchecked Sendable {
             spawn("inbox") { [self] in takeMessages() }
             spawn("server") { [self] in answer() }
             if scenario.hasMoves { spawn("claimer") { [self] in claimPorts() } }
+            if scenario.hasMoves, below(3) == 0 { spawn("racer") { [self] in raceForNames() } }
             for _ in 0...below(2) { spawn("sender") { [self] in sendMessages() } }
             for _ in 0...below(2) { spawn("asker") { [self] in ask() } }
             if below(3) == 0 { spawn("client") { [self] in askByTasks() } }
@@ -46,6 +47,7 @@ final class Program: @unchecked Sendable {
             if below(3) == 0 { spawn("launcher") { [self] in launchWorkers() } }
             if scenario.hasServices, below(2) == 0 { spawn("activator") { [self] in activate() } }
             if scenario.hasServices, below(2) == 0 { spawn("client of services") { [self] in askServices() } }
+            if scenario.hasServices, below(3) == 0 { spawn("administrator") { [self] in changeServices() } }
             if scenario.hasSessions, below(2) == 0 { spawn("listener") { [self] in listenForSessions() } }
             if scenario.hasSessions, below(2) == 0 { spawn("client of sessions") { [self] in openSessions() } }
             if scenario.hasPools, below(2) == 0 { spawn("pool") { [self] in runPools() } }

@@ -266,6 +266,20 @@ final class Promises {
         }.sorted()
     }
 
+    /// Gives a name to a port.
+    func take<Failure: Error>(_ name: String, for port: PortID, by take: () throws(Failure) -> Void) throws(Failure) {
+        let (begin, errors, times) = (machine.now, machine.faults.count, timesTaken[name])
+        let holder = holder(of: name)
+        try take()
+        // “The name is never free.”
+        if let holder, holder != port, self.holder(of: name) == holder, timesTaken[name] == times,
+            machine.faults.count == errors, !machine.current.process.isExiting
+        {
+            machine.fail("\(machine.current.process) has the name \(name) of port \(holder.number) of \(owner(holder))")
+        }
+        took(name, port, begin: begin)
+    }
+
     /// A name was given to a port.
     /// - Parameter begin: The time of the call. An entry that was removed since may have been this one.
     func took(_ name: String, _ port: PortID, begin: UInt64) {
@@ -297,6 +311,16 @@ final class Promises {
 
     /// The names of a port, as far as the programs know.
     func names(of port: PortID) -> [String] { holders.filter { $0.value == port }.keys.sorted() }
+
+    /// The names of lent ports whose borrowers end, and of ports that somebody claims.
+    var namesOnTheWay: [String] { holders.filter { isOnTheWay($0.value) }.keys.sorted() }
+    var isAnyNameOnTheWay: Bool { holders.values.contains(where: isOnTheWay) }
+
+    private func isOnTheWay(_ port: PortID) -> Bool {
+        guard let facts = ports[port] else { return false }
+        let isComingBack = facts.isLent && facts.owner !== facts.lender && (facts.isEnding || facts.owner.isEnding)
+        return isComingBack || facts.moves.claimants.contains { !$0.isDead }
+    }
 
     /// The port that a name leads to now, whatever becomes of the move of the port: all processes that may have the port live.
     private func holder(of name: String) -> PortID? {
@@ -524,6 +548,12 @@ final class Promises {
 
     /// The ports that were offered, as their present processes know them.
     var offeredHomes: [PortID] { Set(offers.values).compactMap { ports[$0]?.home }.sorted { $0.file < $1.file } }
+
+    private var falseOffers: Set<PortID> = []
+
+    /// A program offers a port that is not there.
+    func offersFalsely(_ offer: PortID) { falseOffers.insert(offer) }
+    func isFalse(_ offer: PortID) -> Bool { falseOffers.contains(offer) }
 
     func claims(_ offer: PortID) {
         guard let port = offers[offer] else { machine.fail("an offer came that nobody has made") }

@@ -93,11 +93,10 @@ extension Program {
         return port
     }
 
-    private func register(_ port: MachPort, _ name: String, _ names: PortNameServer) -> Bool {
+    func register(_ port: MachPort, _ name: String, _ names: PortNameServer) -> Bool {
         let (begin, errors) = (machine.now, machine.faults.count)
         do {
-            try names.register(port, name: name)
-            promises.took(name, port.id, begin: begin)
+            try promises.take(name, for: port.id) { () throws(PortError) in try names.register(port, name: name) }
             return true
         } catch .nameInUse(_, let holder) {
             // After an error, an owner may seem to be alive.

@@ -16,6 +16,8 @@ final class Scenario: @unchecked Sendable {
     let hasPools = machine.seed % 5 == 0
     /// Whether programs have services that are started on demand.
     let hasServices = machine.seed % 7 == 0
+    /// Whether services often crash.
+    let crashes = machine.seed % 28 == 0
     /// Whether programs have XPC sessions.
     let hasSessions = machine.seed % 11 == 0
     private(set) var isClosing = false
@@ -36,7 +38,10 @@ final class Scenario: @unchecked Sendable {
         laneShare = machine.chance.pick([0, 2, 4, 4])
     }
 
-    func boxName(_ number: Int) -> String { "box \(number)" }
+    /// In some machines, names that their folders cannot have.
+    func boxName(_ number: Int) -> String {
+        "box \(number)" + (machine.seed % 16 == 0 ? String(repeating: " of many", count: 30) : "")
+    }
     func typedName(_ number: Int) -> String { "typed \(number)" }
     func serverName(_ number: Int) -> String { "server \(number)" }
     /// Whether a process sends by lanes.

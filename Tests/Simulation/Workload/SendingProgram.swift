@@ -38,7 +38,7 @@ extension Program {
         return attempt { try find(name) } ?? nil
     }
 
-    private func find(_ name: String) throws(PortError) -> MachPort.SendRight? {
+    func find(_ name: String) throws(PortError) -> MachPort.SendRight? {
         guard let names else { return nil }
         return try promises.find(name) { () throws(PortError) in
             do throws(PortError) {

@@ -1,5 +1,6 @@
 import Glibc
 
+@testable import Activation
 @testable import Ports
 
 /// The promises of services that an activator starts.
@@ -49,6 +50,47 @@ final class ServicePromises {
     }
 
     // MARK: The service
+
+    private var services: [(process: Process, name: String)] = []
+
+    func starts(_ process: Process, _ name: String) { services.append((process, name)) }
+
+    /// The processes of a service of the only activator that runs; none while there are several.
+    func livingServices(_ name: String) -> [Process] {
+        let running = activators.filter { $0.end == nil && !$0.process.isEnding }
+        guard running.count == 1, let activator = running.first?.process else { return [] }
+        return services.filter { $0.name == name && !$0.process.isDead && $0.process.parent === activator }.map(
+            \.process)
+    }
+
+    // MARK: Commands
+
+    func check(_ all: [ServiceStatus], atLeast names: [String]) {
+        let listed = all.map(\.name)
+        if listed != listed.sorted() { machine.fail("services are listed in the order \(listed)") }
+        for name in names where !listed.contains(name) { machine.fail("\(name) is not among the services \(listed)") }
+        for status in all where status.phase.reason != nil && status.lastFailure == nil {
+            if case .failed = status.phase { machine.fail("\(status.name) has failed without a reason") }
+        }
+    }
+
+    /// “Asks a service to end, and returns when it has.”
+    /// - Parameter begun: The processes of the service when the command began.
+    func stopped(_ name: String, _ begun: [Process]) {
+        let living = livingServices(name)
+        let left = begun.filter { service in living.contains { $0 === service } }
+        if !left.isEmpty { machine.fail("\(name) is stopped, and \(left) goes on") }
+    }
+
+    func failed(_ failure: ServiceFailure) {
+        let begins = [
+            "the service “", "there is no service “", "the activator has ended", "process ", "another process ",
+            Program.folder,
+        ]
+        if !begins.contains(where: failure.text.hasPrefix) { machine.fail("a command has failed: \(failure)") }
+    }
+
+    // MARK: Jobs
 
     func handling(_ number: Int) -> Deed {
         let process = machine.current.process

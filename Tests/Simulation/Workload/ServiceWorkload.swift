@@ -12,22 +12,35 @@ private struct Job: PortRequest {
 // The activator of a program, whose services are processes of the machine.
 
 extension Program {
-    private static let folder = "/sim/services"
+    static let folder = "/sim/services"
     private static let serviceCount = 2
     static let servicePath = "/sim/service"
+    /// The variable with a service's name.
+    static let serviceVariable = "SERVICE"
     private func serviceName(_ number: Int) -> String { "service \(number)" }
 
     /// Writes the files of the services.
     static func writeServices() {
         let folder = machine.files.make(.folder, 0o700)
-        for number in 0..<serviceCount {
-            let file = machine.files.make(.file, 0o600)
-            let idle = machine.chance.pick(["", "IdleSec=50ms\n", "IdleSec=2\n"])
-            file.bytes = Array("[Service]\nExecStart=\(servicePath)\n\(idle)".utf8)
-            machine.files.add(file, to: folder, "service \(number).service")
-        }
         guard case .free(let parent, let name) = machine.files.find(Self.folder, from: nil).place else { return }
         machine.files.add(folder, to: parent, name)
+        for number in 0..<serviceCount { writeService("service \(number)") }
+    }
+
+    private static func path(ofService name: String) -> String { "\(folder)/\(name).service" }
+
+    /// Writes a service's file, in place of the one that is there.
+    private static func writeService(_ name: String, isRight: Bool = true) {
+        let file = machine.files.make(.file, 0o600)
+        let idle = machine.chance.pick(["", "IdleSec=50ms\n", "IdleSec=2\n"])
+        let stop = machine.chance.pick(["", "", "TimeoutStopSec=100ms\n"])
+        let text = "Environment=\"\(serviceVariable)=\(name)\"\n\(idle)\(stop)"
+        file.bytes = Array("[Service]\nExecStart=\(servicePath)\n\(isRight ? text : "IdleSec=soon\n")".utf8)
+        _ = machine.files.remove(path(ofService: name), from: nil, isFolder: false)
+        guard case .free(let parent, let last) = machine.files.find(path(ofService: name), from: nil).place else {
+            return
+        }
+        machine.files.add(file, to: parent, last)
     }
 
     func activate() {
@@ -68,13 +81,66 @@ extension Program {
         }
     }
 
+    /// Looks at the services, and starts and stops them, as `portctl` does.
+    func changeServices() {
+        while goesOn {
+            guard let names else { return }
+            let client = ActivatorClient(nameServer: names)
+            wait { [self] in await changeServices(client) }
+            pause(below(scenario.isSettling ? 2_000 : 400))
+        }
+    }
+
+    private func changeServices(_ client: ActivatorClient) async {
+        let (name, timeout) = (serviceName(below(Self.serviceCount)), 1 + below(30_000))
+        let (bound, begun) = (WaitBound(timeout), promises.services.livingServices(name))
+        let command = below(8)
+        machine.story.tell(machine) { "gives command \(command) about \(name)" }
+        do {
+            switch command {
+            case 0...1:
+                promises.services.check(try await client.services(), atLeast: (0..<Self.serviceCount).map(serviceName))
+            case 2...3:
+                let status = try await client.start(name, timeout: .milliseconds(timeout))
+                if status.startCount == 0, status.phase == .waiting {
+                    machine.fail("\(name) is started, and was never")
+                }
+            case 4...5:
+                try await client.stop(name, timeout: .milliseconds(timeout))
+                promises.services.stopped(name, begun)
+            case 6:
+                try await client.restart(name, timeout: .milliseconds(timeout))
+                promises.services.stopped(name, begun)
+            default: try await reload(client)
+            }
+            machine.story.tell(machine) { "has looked at \(name)" }
+            bound.check("a change of \(name) has its outcome")
+        } catch let error as ServiceFailure {
+            promises.services.failed(error)
+        } catch {
+            machine.story.note(machine) { "error: \(error)" }
+        }
+    }
+
+    /// Changes a file, and lets the activator read it.
+    private func reload(_ client: ActivatorClient) async throws {
+        switch scenario.isSettling ? 0 : below(6) {
+        case 0: for number in 0..<Self.serviceCount { Self.writeService(serviceName(number)) }
+        case 1: Self.writeService(serviceName(below(Self.serviceCount)), isRight: false)
+        case 2: Self.writeService("other")
+        case 3: _ = machine.files.remove(Self.path(ofService: "other"), from: nil, isFolder: false)
+        default: break
+        }
+        _ = try await client.reload()
+    }
+
     private func askForJob(_ client: RequestClient) async {
         let deed: ServicePromises.Deed =
-            switch below(scenario.isSettling ? 10 : 30) {
+            switch below(scenario.isSettling ? 10 : scenario.crashes ? 12 : 30) {
             case 1...2: .fail
             case 3...5: .wait
-            case 20: .exit
-            case 21: .crash
+            case 10, 20: .exit
+            case 11, 21: .crash
             default: .reply
             }
         let (timeout, begin) = (below(3) == 0 ? below(1_000) : 20_000, machine.now)
@@ -116,7 +182,10 @@ final class ServiceWorkload: @unchecked Sendable {
         Self.ofProcess[ObjectIdentifier(process)] = self
     }
 
-    func start() { program.start { [self] in work() } }
+    func start() {
+        program.promises.services.starts(process, variables[Program.serviceVariable] ?? "")
+        program.start { [self] in work() }
+    }
 
     private func work() {
         let fields = variables[CheckIn.variable, default: ""].split(separator: " ", maxSplits: 1).map { String($0) }

@@ -1,0 +1,30 @@
+@testable import Ports
+
+// The part of a program that wants the names of ports just when these change hands.
+
+extension Program {
+    func raceForNames() {
+        while goesOn {
+            let isOnTheWay = machine.wait(until: machine.now + 500_000_000) { [self] in
+                !goesOn || promises.isAnyNameOnTheWay
+            }
+            let wanted = promises.namesOnTheWay
+            if isOnTheWay, goesOn, !wanted.isEmpty { race(for: wanted[below(wanted.count)]) }
+            pause(below(300))
+        }
+    }
+
+    private func race(for name: String) {
+        guard let names, let port = attempt({ try makePort(names) }) else { return }
+        inboxes.append(port)
+        for _ in 0...below(10) where goesOn {
+            if below(2) == 0 {
+                _ = attempt { try find(name) }
+            } else if register(port, name, names) {
+                break
+            }
+            pause(below(3))
+        }
+        end(port)
+    }
+}
