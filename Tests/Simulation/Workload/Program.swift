@@ -61,6 +61,7 @@ final class Program: @unchecked Sendable {
     func start(_ body: @escaping () -> Void) {
         machine.makeThread(process, "main") { [self] in
             let lanes: PortRuntime.Lanes = scenario.hasLanes(machine.chance.next()) ? .whenPossible : .never
+            if lanes == .never { promises.makesNoLanes(process) }
             runtime = PortRuntime(directory: Scenario.directory, lanes: lanes)
             body()
             end()
@@ -103,9 +104,15 @@ final class Program: @unchecked Sendable {
         // A runtime keeps spare descriptors for its end.
         process.mayFail = false
         endInboxes()
+        let channels = (rights.values + received).map { Weak($0.channel) }
         rights = [:]
         received = []
         offers = []
+        // A moved channel that stays keeps those to all further homes.
+        if !scenario.waitUntil(30_000, { !channels.contains { $0.object?.hasMoved.load(ordering: .relaxed) == true } })
+        {
+            machine.fail("\(process) keeps a channel to a port that has moved on")
+        }
         process.hasReleasedRuntime = true
         runtime = nil
         // The condition is looked at by other threads, too.

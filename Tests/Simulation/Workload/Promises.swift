@@ -71,6 +71,8 @@ final class Promises {
         fileprivate var lostInHand: [[UInt32: UInt32]] = []
         /// The messages of programs that were taken from the port.
         var taken = 0
+        /// Whether an owner has refused further requests.
+        fileprivate var isFinishing = false
         /// Whether the owner has begun to end the port.
         var isEnding = false
         /// When the owner's call that ends the port has returned.
@@ -157,6 +159,29 @@ final class Promises {
         return facts.isLent && facts.owner !== facts.lender && !facts.moves.isUncertain
     }
 
+    /// Whether a lent port comes back with all requests of the current process that nobody has taken. “Not all comes back:
+    /// messages by ZeroMQ, those of the service's own process”, and what a service has passed on. “One that finishes the port
+    /// […] refuses the requests that wait.”
+    func comesBackWhole(_ port: PortID) -> Bool {
+        guard isLent(port), let facts = ports[port], !facts.hasPassedOn, !facts.isFinishing,
+            machine.faults.refusedMemory == 0
+        else {
+            return false
+        }
+        let asker = machine.current.process
+        return !facts.holders.contains { $0 === asker && $0 !== facts.lender }
+            && (facts.holders + [asker]).allSatisfy { $0.failedCalls == 0 && makesLanes($0) }
+    }
+
+    /// Whether a process gets a lane where it wants one.
+    private func makesLanes(_ process: Process) -> Bool {
+        !laneless.contains(ObjectIdentifier(process)) && process.memoryLimit == .max && process.fileLimit == .max
+    }
+
+    /// The processes that make no lanes.
+    private var laneless: Set<ObjectIdentifier> = []
+    func makesNoLanes(_ process: Process) { laneless.insert(ObjectIdentifier(process)) }
+
     /// Whether the current process has the port, and has begun to end it.
     func isBeingEndedHere(_ port: PortID) -> Bool {
         ports[port].map { $0.isEnding && $0.owner === machine.current.process } ?? false
@@ -208,6 +233,9 @@ final class Promises {
         machine.story.tell(machine) { "ends port \(port.number)" }
         if let facts = ports[port], facts.isPresent(at: home) { facts.isEnding = true }
     }
+
+    /// An owner ends the port after the requests that it has taken.
+    func finishes(_ port: PortID) { ports[port]?.isFinishing = true }
 
     /// The call that ends the port has returned.
     /// - Parameters:
@@ -592,6 +620,7 @@ final class Promises {
         guard let facts = ports[port] else { return 0 }
         (facts.lender, facts.loanCount) = (machine.current.process, facts.loanCount + 1)
         for line in lines where line.port == port { line.passedOn = 0 }
+        facts.isFinishing = false
         return facts.loanCount
     }
 

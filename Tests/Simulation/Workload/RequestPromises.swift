@@ -142,7 +142,7 @@ final class RequestPromises {
         case .refused:
             requests[Int(request)].isRefused = true
             if facts.handled > 0 { machine.fail("request \(request) got: \(error), and was handled") }
-            guard ports.isAlive(port) else { return }
+            guard ports.isAlive(port) || ports.comesBackWhole(port) else { return }
             machine.fail("request \(request) got: \(error), and the port lives")
         case .unanswered:
             guard facts.handled == 0, ports.isAlive(port), !ports.mayHaveLost(port, since: facts.begin) else { return }

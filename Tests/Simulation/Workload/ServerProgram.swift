@@ -54,6 +54,7 @@ extension Program {
         if below(2) == 0 {
             // “The port gives up its name.”
             promises.gaveUpNames(of: id)
+            promises.finishes(id)
             let deadline = after(2_000)
             // After the deadline, it waits for no handler.
             isWhole = server.finish(before: deadline) && .now < deadline
