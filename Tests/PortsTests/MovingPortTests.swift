@@ -603,6 +603,20 @@ import Testing
         #expect(error.map { "\($0)" }?.contains("another kind") == true)
     }
 
+    /// The next owner has ended the port before it has taken the name, and lives.
+    @Test func `a name is free when its port has ended at the home that has not taken it`() async throws {
+        let (first, second, third) = (runtime(), runtime(), runtime())
+        let port = try MachPort(nameServer: first.nameServer)
+        try first.nameServer.register(port, name: "store")
+        let claimant = try Claimant(try homes.received(port, in: second))
+        try claimant.take(port.id, in: port.receiver.exposure.directoryOfSocket())
+        #expect(await waitUntil { !port.isValid })
+        let next = try MachPort(nameServer: third.nameServer)
+        try third.nameServer.register(next, name: "store")
+        #expect(try await first.nameServer.port(forName: "store").id == next.id)
+        #expect(claimant.parts.isValid)
+    }
+
     @Test func `a hand-over has succeeded when the port goes by an earlier offer`() async throws {
         let (first, second) = (runtime(), runtime())
         let server = try LocalMessagePort(name: "store", nameServer: first.nameServer)

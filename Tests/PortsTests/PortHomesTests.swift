@@ -163,9 +163,10 @@ struct PortHomesTests {
 
     @Test func `a dead owner's name is free only when nobody can take its port any more`() throws {
         let directory = try directory()
-        let next = PortID(incarnation: sandbox.names.runtime.incarnation, number: 77)
         let right = WireRight(id: port, queueLimit: 1, limit: 1, path: sandbox.path)
-        let other = try MachPort(nameServer: sandbox.names)
+        let (other, heir) = (try MachPort(nameServer: sandbox.names), try MachPort(nameServer: sandbox.names))
+        _ = try heir.receiver.exposure.directoryOfSocket()
+        let next = heir.receiver.id
         try directory.beginMove(of: port, to: next)
         try sandbox.plant(NameEntry(name: "undecided", right: right))
         try sandbox.names.register(other, name: "undecided")
@@ -175,6 +176,8 @@ struct PortHomesTests {
         #expect(directory.commitMove(of: port, to: next))
         try sandbox.plant(NameEntry(name: "decided", right: right))
         #expect(errorKind { try sandbox.names.register(other, name: "decided") } == "nameInUse")
+        heir.invalidate()
+        try sandbox.names.register(other, name: "decided")
     }
 
     @Test func `an owner that exits lets nobody take its port before it gives the name up`() throws {

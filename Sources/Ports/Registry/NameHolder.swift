@@ -13,11 +13,8 @@ extension RegistryDirectory {
         guard isAlive(id.incarnation) else { return isKept(entry, Self.file(file)) }
         // The socket of a port in another directory may be out of reach.
         if entry.right.path != path { return true }
-        // A port's socket is closed with the port, and hidden while the port is being handed over.
-        let sockets = [Self.hiddenSocket(of: id), "\(id.number)"].map { "\(id.incarnation)/\($0)" }
-        func isOpen() -> Bool { sockets.contains { hasListener($0, kind: .stream) } }
         // The socket may have been hidden, and shown again, meanwhile.
-        return isOpen() || livesElsewhere(entry) || isOpen()
+        return isOpen(id) || livesElsewhere(entry) || isOpen(id)
     }
 
     /// Whether a port that goes on elsewhere is about to take the name of an entry that its process has left. Until then, the

@@ -112,10 +112,31 @@ extension RegistryDirectory {
         if try lender(of: port) != nil { return true }
         // Without a note, the port is at its first home, or has ended.
         let home = try home(of: port)
-        if isAlive((home ?? port).incarnation) { return moves || home != nil && home != address }
+        if isAlive((home ?? port).incarnation) {
+            if moves { return true }
+            guard let home, home != address else { return false }
+            return try isOpen(port, at: home)
+        }
         try endMoves(of: port)
         guard let home = try self.home(of: port) else { return false }
-        return home != address && isAlive(home.incarnation)
+        guard home != address, isAlive(home.incarnation) else { return false }
+        return try isOpen(port, at: home)
+    }
+
+    /// Whether a port is open at its home, or has left it since. A borrower that lives may have ended a port whose lender has
+    /// ended since.
+    private func isOpen(_ port: PortID, at home: PortID) throws(PortError) -> Bool {
+        if isOpen(home) { return true }
+        if try self.home(of: port) != home { return true }
+        return isOpen(home)
+    }
+
+    /// Whether a port has its socket in its process's folder. The socket is closed with the port, and hidden while the port is
+    /// being handed over.
+    func isOpen(_ port: PortID) -> Bool {
+        [Self.hiddenSocket(of: port), "\(port.number)"].contains {
+            hasListener("\(port.incarnation)/\($0)", kind: .stream)
+        }
     }
 
     // MARK: Loans

@@ -28,6 +28,12 @@ final class Claimant {
         }
     }
 
+    /// Takes the port, and none of its names.
+    func take(_ port: PortID, in directory: RegistryDirectory) throws {
+        #expect(directory.commitMove(of: port, to: PortID(incarnation: parts.id.incarnation, number: 77)))
+        try answers.send(MachPort.Message(.taken), before: .patience)
+    }
+
     func fail() throws {
         try answers.send(MachPort.Message(failed: .unavailable(reason: "a test")), before: .patience)
     }
