@@ -117,8 +117,9 @@ final class RequestPromises {
         case .replyTooLarge:
             if !facts.hasRefusedReply { machine.fail("request \(request) got: \(error), and had no such reply") }
         // “A reply that finds no room or connection for ten seconds is given up.” The machine may sleep meanwhile.
+        case .unanswered where facts.waitsUntil.map({ machine.now >= $0 }) ?? false: return
         // Nobody finds the way to a process whose directory was removed.
-        case .unanswered: if ports.isDirectoryLost || facts.waitsUntil.map({ machine.now >= $0 }) ?? false { return }
+        case .unanswered, .becameInvalid: if ports.isDirectoryLost, !facts.isKept { return }
         default: break
         }
         // The replies to a process that exits find no port.

@@ -19,22 +19,34 @@ final class ServicePromises {
 
     private var jobs: [Job] = []
     private(set) var endCount = 0
-    /// The activators, with the time since which each runs, and the end of that.
-    private var activators: [(process: Process, begin: UInt64, end: UInt64?)] = []
+    private struct Run {
+        let process = machine.current.process
+        let begin = machine.now
+        /// When it was asked to end, and when it had ended, with its services.
+        var stop: UInt64?
+        var end: UInt64?
+        var goesOn: Bool { stop == nil && !process.isEnding }
+    }
+
+    /// The runs of activators.
+    private var activators: [Run] = []
 
     // MARK: The activator
 
     /// - Returns: The activator's number.
     func runs() -> Int {
-        activators.append((machine.current.process, machine.now, nil))
+        activators.append(Run())
         return activators.count - 1
     }
 
-    func stops(_ number: Int) { activators[number].end = machine.now }
+    func stops(_ number: Int) { activators[number].stop = machine.now }
+    func ended(_ number: Int) { activators[number].end = machine.now }
 
-    /// Whether an activator has run since a time that nobody has disturbed.
+    /// Whether one activator has run since a time, and no other, which nobody has disturbed.
     func isSteady(since time: UInt64) -> Bool {
-        activators.contains { $0.end == nil && $0.begin < time && !$0.process.isEnding && $0.process.isUndisturbed }
+        let runs = activators.filter { ($0.end ?? .max) >= time }
+        guard runs.count == 1, let run = runs.first else { return false }
+        return run.goesOn && run.begin < time && run.process.isUndisturbed
             && !machine.processes.contains(where: isOfDeadActivator)
     }
 
@@ -46,7 +58,7 @@ final class ServicePromises {
     /// Whether an activator runs, and some program asks for its services.
     var isAwaited: Bool {
         jobs.contains { !$0.isOver && !$0.asker.isEnding }
-            && activators.contains { $0.end == nil && !$0.process.isEnding }
+            && activators.contains(where: \.goesOn)
     }
 
     // MARK: The service
@@ -57,7 +69,7 @@ final class ServicePromises {
 
     /// The processes of a service of the only activator that runs; none while there are several.
     func livingServices(_ name: String) -> [Process] {
-        let running = activators.filter { $0.end == nil && !$0.process.isEnding }
+        let running = activators.filter(\.goesOn)
         guard running.count == 1, let activator = running.first?.process else { return [] }
         return services.filter { $0.name == name && !$0.process.isDead && $0.process.parent === activator }.map(
             \.process)

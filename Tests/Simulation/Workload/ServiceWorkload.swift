@@ -66,6 +66,7 @@ extension Program {
             let bound = WaitBound(20_000)
             if below(4) == 0 { work.cancel() } else { activator.stop() }
             _ = machine.wait(until: nil) { !isRunning.value }
+            promises.services.ended(number)
             bound.check("an activator has ended")
         }
     }
@@ -92,9 +93,10 @@ extension Program {
     }
 
     private func changeServices(_ client: ActivatorClient) async {
-        let (name, timeout) = (serviceName(below(Self.serviceCount)), 1 + below(30_000))
+        let (name, command) = (serviceName(below(Self.serviceCount)), below(8))
+        // The others have the timeout of all requests.
+        let timeout = 2...6 ~= command ? 1 + below(30_000) : 10_000
         let (bound, begun) = (WaitBound(timeout), promises.services.livingServices(name))
-        let command = below(8)
         machine.story.tell(machine) { "gives command \(command) about \(name)" }
         do {
             switch command {
@@ -114,12 +116,12 @@ extension Program {
             default: try await reload(client)
             }
             machine.story.tell(machine) { "has looked at \(name)" }
-            bound.check("a change of \(name) has its outcome")
         } catch let error as ServiceFailure {
             promises.services.failed(error)
         } catch {
             machine.story.note(machine) { "error: \(error)" }
         }
+        bound.check("command \(command) about \(name) has its outcome")
     }
 
     /// Changes a file, and lets the activator read it.
