@@ -111,6 +111,20 @@ import Testing
         }
     }
 
+    /// A lookup that waits for a probe then looks whether the port is valid.
+    @Test func `the probes of a dead owner end after its ports`() throws {
+        let child = Child("hold", "owned", in: sandbox)
+        let right = try sandbox.names.waitForPort(forName: "owned", before: .patience)
+        right.onInvalidation {}
+        child.stop()
+        let (probes, wereValid) = ((0..<10).map { _ in right.channel.probeOwner() }, Shared([Bool]()))
+        for probe in probes { probe.invalidated.whenSet { wereValid.withLock { $0.append(right.isValid) } } }
+        child.kill()
+        child.wait()
+        #expect(waitUntil { wereValid.withLock { $0.count } == 10 })
+        #expect(!wereValid.withLock { $0.contains(true) })
+    }
+
     @Test func `a lookup after its owner's end finds nobody, however late the library's own thread is`() throws {
         let child = Child("hold", "owned", in: sandbox)
         let names = sandbox.names

@@ -112,8 +112,13 @@ extension PortRuntime: RuntimeEvents {
     func processDied(_ address: ControlAddress) {
         control.forgetNotices(for: address.incarnation)
         receiving.notices.forget(address.incarnation)
-        for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
-            channel.ownerDied()
+        for channel in channels(to: address) { channel.ownerDied() }
+    }
+
+    /// The channels to the ports of a process. The probes come last: whoever has asked by one then looks whether the port lives.
+    private func channels(to address: ControlAddress) -> [SendChannel] {
+        channels.channels(to: address.incarnation).filter { $0.controlAddress == address }.sorted {
+            $0.id.number < $1.id.number
         }
     }
 
@@ -121,7 +126,7 @@ extension PortRuntime: RuntimeEvents {
     /// because its other threads may take messages until then.
     func processCrashes(_ address: ControlAddress) {
         control.noteCrash(of: address.incarnation)
-        for channel in channels.channels(to: address.incarnation) where channel.controlAddress == address {
+        for channel in channels(to: address) {
             let lender = try? registry.directory(channel.path).lender(of: channel.publicID)
             if (lender ?? nil) == nil { channel.ownerDied() }
         }
