@@ -43,6 +43,10 @@ import Testing
             #expect(waitUntil { first.successor.withLock { $0?.id } == home })
         }
         let next = try #require(first.successor.withLock { $0 })
+        // The thread that has moved the channels may be about to note who follows whom.
+        let isDone = Latch()
+        try next.channels.housekeeping.perform { isDone.open() }
+        #expect(isDone.wait(until: .patience))
         let hasMoved = next.hasMoved.load(ordering: .acquiring)
         #expect(!hasMoved)
         #expect(next.channels.takeFollowers(of: next.id).compactMap(\.object).map(\.id) == [first.id])
@@ -491,6 +495,10 @@ import Testing
         async let one = remote.request(id: 1, [1], timeout: .seconds(60))
         #expect(await waitUntil { taken.withLock { $0.count } == 1 })
         server.remove(from: loop.loop)
+        // A turn that goes on may still take one.
+        let isIdle = Shared(false)
+        try loop.loop.perform { isIdle.withLock { $0 = true } }
+        #expect(await waitUntil { isIdle.withLock { $0 } })
         async let two = remote.request(id: 2, [2], timeout: .seconds(60))
         #expect(await waitUntil { server.port.receiver.intake.look().isEmpty == false })
         let inbox = try MachPort(nameServer: second.nameServer)

@@ -72,6 +72,14 @@ final class Process: CustomStringConvertible {
     /// Whether its ports end, or have ended.
     var isEnding: Bool { isDead || isExiting || hasReleasedRuntime }
 
+    /// Whether a control connection to another process is open.
+    func isConnected(to other: Process) -> Bool {
+        descriptors.values.contains { file in
+            guard let socket = file as? SocketFile, !socket.isStream else { return false }
+            return socket.peer != nil && socket.peerPid == other.pid
+        }
+    }
+
     // MARK: Descriptors
 
     /// The number that the next descriptor would get; -EMFILE at the limit.

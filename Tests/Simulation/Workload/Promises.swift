@@ -119,7 +119,15 @@ final class Promises {
     let pools = PoolPromises()
     let services = ServicePromises()
     let sessions = SessionPromises()
-    private var watches: [(watcher: Process, port: PortID, isTold: Bool)] = []
+    private struct Watch {
+        let watcher = machine.current.process
+        let port: PortID
+        var isTold = false
+        /// Whether the watcher had a connection to the owner when the directory was lost.
+        var wasConnected = false
+    }
+
+    private var watches: [Watch] = []
     private var noted = Counts()
 
     var counts: Counts {
@@ -271,6 +279,12 @@ final class Promises {
         (holders, formerHolders) = ([:], [:])
         // Nobody may find a port's new home any more.
         isDirectoryLost = true
+        for index in watches.indices where !watches[index].isTold {
+            watches[index].wasConnected =
+                ports[watches[index].port].map { facts in
+                    watches[index].watcher.isConnected(to: facts.owner)
+                } ?? false
+        }
         (sessions.isDirectoryLost, pools.isDirectoryLost) = (true, true)
     }
 
@@ -410,7 +424,7 @@ final class Promises {
     // MARK: Deaths
 
     func watching(_ port: PortID) -> Int {
-        watches.append((machine.current.process, port, false))
+        watches.append(Watch(port: port))
         return watches.count - 1
     }
 
@@ -422,7 +436,10 @@ final class Promises {
         if watches[watch].isTold { machine.fail("\(watches[watch].watcher) was told the end of a port twice") }
         watches[watch].isTold = true
         let port = watches[watch].port
-        if let facts = ports[port], facts.isAlive, facts.moves.isNone || !isDirectoryLost {
+        // “Another folder of the user at that path is taken for the directory.” So a process that was never connected to the
+        // owner takes it for dead.
+        let mayFind = !isDirectoryLost || watches[watch].wasConnected && (ports[port]?.moves.isNone ?? true)
+        if let facts = ports[port], facts.isAlive, mayFind {
             machine.fail("\(watches[watch].watcher) was told the end of a living port of \(facts.owner)")
         }
     }
