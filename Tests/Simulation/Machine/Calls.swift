@@ -463,7 +463,9 @@ func threadExists(_ number: Int32) -> Int32 {
 
 @_cdecl("sim_kill")
 func kill(_ pid: Int32, _ signal: Int32) -> Int32 {
-    machine.processes.contains { $0.pid == pid && $0.state != .gone } ? 0 : -ESRCH
+    guard let found = machine.processes.last(where: { $0.pid == pid && $0.state != .gone }) else { return -ESRCH }
+    if signal != 0, !found.isDead { machine.signal(found, signal) }
+    return 0
 }
 
 @_cdecl("sim_pidfd")

@@ -94,6 +94,7 @@ final class PoolWorkerProgram: @unchecked Sendable {
     private let program: Program
     private let variables: [String: String]
     private let crash: EventFile?
+    private var hasCrashed = false
 
     init(_ process: Process, _ scenario: Scenario, _ variables: [String: String], _ crash: EventFile?) {
         (self.process, self.variables, self.crash) = (process, variables, crash)
@@ -142,7 +143,9 @@ final class PoolWorkerProgram: @unchecked Sendable {
         case .hang: await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         case .exit: machine.exit(process, status: PoolPromises.exitStatus)
         case .crash:
-            crash?.add(UInt64(SIGSEGV))
+            // Of several threads that crash, one reports it.
+            if !hasCrashed { crash?.add(UInt64(SIGSEGV)) }
+            hasCrashed = true
             // Swift writes a backtrace.
             program.pause(program.below(5_000))
             machine.kill(process, status: -SIGSEGV)

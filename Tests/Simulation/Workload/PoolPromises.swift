@@ -14,6 +14,8 @@ final class PoolPromises {
         let end: UInt64
         let bound: WaitBound
         let mostWorkers: Int
+        /// The time for which the machine had slept before.
+        let slept = machine.slept
         var workers: [Process] = []
         var isCancelled = false
         var isOver = false
@@ -110,6 +112,8 @@ final class PoolPromises {
         case .failure(is CancellationError):
             if !job.isCancelled { machine.fail("job \(number) was cancelled by nobody") }
         case .failure(let error as WorkerPoolError): check(error, number, job)
+        // “A reply that finds no room or connection for ten seconds is given up.” The machine may sleep meanwhile.
+        case .failure(PortError.unanswered) where machine.slept > job.slept + 7_000_000_000: break
         // Its port cannot be reached by the path of a directory that is away.
         case .failure(PortError.directory) where isDirectoryLost: break
         case .failure(let error as PortError):

@@ -392,7 +392,9 @@ final class Promises {
     /// A name was refused, because a port has it.
     /// - Parameter begin: The time of the call.
     func refused(_ name: String, by port: PortID, begin: UInt64) {
-        guard let facts = ports[port], facts.wasOver(at: begin), !facts.moves.isUncertain, !facts.isLent,
+        // The homes at which a port was before its end give its names up a moment later.
+        let time = ports[port]?.moves.isNone == true ? begin : begin - min(begin, 1_000_000_000)
+        guard let facts = ports[port], facts.wasOver(at: time), !facts.moves.isUncertain, !facts.isLent,
             // An exit gives up all names when its messages have left.
             !facts.owner.isExiting,
             // By then, the pid may be another process's.

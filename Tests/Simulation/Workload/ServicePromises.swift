@@ -26,6 +26,7 @@ final class ServicePromises {
         var stop: UInt64?
         var end: UInt64?
         var goesOn: Bool { stop == nil && !process.isEnding }
+        func wasOver(at time: UInt64) -> Bool { (end ?? process.endTime).map { $0 < time } ?? false }
     }
 
     /// The runs of activators.
@@ -44,7 +45,7 @@ final class ServicePromises {
 
     /// Whether one activator has run since a time, and no other, which nobody has disturbed.
     func isSteady(since time: UInt64) -> Bool {
-        let runs = activators.filter { ($0.end ?? .max) >= time }
+        let runs = activators.filter { !$0.wasOver(at: time) }
         guard runs.count == 1, let run = runs.first else { return false }
         return run.goesOn && run.begin < time && run.process.isUndisturbed
             && !machine.processes.contains(where: isOfDeadActivator)
