@@ -5,8 +5,14 @@
 extension Program {
     func raceForNames() {
         while goesOn {
-            let isOnTheWay = machine.wait(until: machine.now + 500_000_000) { [self] in
-                !goesOn || promises.isAnyNameOnTheWay
+            // Not at each step, because a look takes long.
+            var (nextLook, isOnTheWay) = (machine.now, false)
+            _ = machine.wait(until: machine.now + 500_000_000) { [self] in
+                if !isOnTheWay, machine.now >= nextLook {
+                    nextLook = machine.now + 50_000
+                    isOnTheWay = promises.isAnyNameOnTheWay
+                }
+                return !goesOn || isOnTheWay
             }
             let wanted = promises.namesOnTheWay
             if isOnTheWay, goesOn, !wanted.isEmpty { race(for: wanted[below(wanted.count)]) }
