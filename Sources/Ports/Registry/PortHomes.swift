@@ -111,15 +111,15 @@ extension RegistryDirectory {
         let moves = try !files(in: Self.moves, of: port).isEmpty
         if try lender(of: port) != nil { return true }
         // Without a note, the port is at its first home, or has ended.
-        let home = try home(of: port)
+        var home = try home(of: port)
         if isAlive((home ?? port).incarnation) {
             if moves { return true }
-            guard let home, home != address else { return false }
-            return try isOpen(port, at: home)
+        } else {
+            try endMoves(of: port)
+            // The next owner may have been the first.
+            home = try self.home(of: port)
         }
-        try endMoves(of: port)
-        guard let home = try self.home(of: port) else { return false }
-        guard home != address, isAlive(home.incarnation) else { return false }
+        guard let home, home != address else { return false }
         return try isOpen(port, at: home)
     }
 
