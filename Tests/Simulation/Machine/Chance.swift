@@ -21,5 +21,7 @@ struct Chance: RandomNumberGenerator {
 
     mutating func number(in range: ClosedRange<Int>) -> Int { range.lowerBound + below(range.count) }
 
+    mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(below(256)) } }
+
     mutating func pick<Element>(_ elements: [Element]) -> Element { elements[below(elements.count)] }
 }

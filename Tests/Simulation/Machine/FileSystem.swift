@@ -150,6 +150,11 @@ final class FileSystem {
         folder.tell(UInt32(IN_CREATE) | (node.kind == .folder ? UInt32(IN_ISDIR) : 0), name)
     }
 
+    /// Adds a node at a path where nothing is, in a folder that is there.
+    func add(_ node: Node, at path: String) {
+        if case .free(let folder, let name) = find(path, from: nil).place { add(node, to: folder, name) }
+    }
+
     func remove(_ path: String, from folder: Node?, isFolder: Bool) -> Int32 {
         let (place, parent, name) = find(path, from: folder)
         switch place {

@@ -62,7 +62,7 @@ extension Program {
             case 0: .init(.begin)
             case 1...3: .init(.begin, [.port(port)], replyPort: claims.sendRight)
             case 4: .init(.message)
-            case 5: .init(.message, [.bytes((0..<below(64)).map { _ in UInt8(below(256)) })])
+            case 5: .init(.message, [.bytes(machine.chance.bytes(below(64)))])
             case 6: .init(.complete)
             case 7: .init(.complete, [MachPort.Message.bytes(of: [0])])
             default: .init(below(2) == 0 ? .taken : .failed)

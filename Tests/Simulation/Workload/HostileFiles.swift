@@ -23,7 +23,9 @@ enum HostileFiles {
         // Homes of ports, moves and loans that are none.
         case 4:
             let folder = machine.chance.pick(["homes", "moves", "loans"])
-            write(noise(), to: "\(Scenario.directory)/\(folder)/\(mark) \(number)")
+            write(
+                machine.chance.bytes(machine.chance.below(300)), to: "\(Scenario.directory)/\(folder)/\(mark) \(number)"
+            )
         default:
             guard let (file, bytes) = anyEntry() else { return }
             let folder = machine.chance.pick(["homes", "moves", "loans"])
@@ -58,10 +60,6 @@ enum HostileFiles {
             }
         }
         return bytes
-    }
-
-    private static func noise() -> [UInt8] {
-        (0..<machine.chance.below(300)).map { _ in UInt8(machine.chance.below(256)) }
     }
 
     private static func write(_ bytes: [UInt8], to path: String) {

@@ -109,7 +109,7 @@ final class HostileProgram: @unchecked Sendable {
     }
 
     private func sendBytes(by socket: ControlSocket) {
-        let bytes = (0...below(200)).map { _ in UInt8(truncatingIfNeeded: machine.chance.next()) }
+        let bytes = machine.chance.bytes(1 + below(200))
         _ = crl_send_packet(socket.descriptor, bytes, bytes.count, nil, 0)
     }
 

@@ -112,7 +112,8 @@ final class PoolPromises {
         case .failure(is CancellationError):
             if !job.isCancelled { machine.fail("job \(number) was cancelled by nobody") }
         case .failure(let error as WorkerPoolError): check(error, number, job)
-        // “A reply that finds no room or connection for ten seconds is given up.” The machine may sleep meanwhile.
+        // “A reply that finds no room or connection for ten seconds is given up.” The machine may sleep for the
+        // most of that.
         case .failure(PortError.unanswered) where machine.slept > job.slept + 7_000_000_000: break
         // Its port cannot be reached by the path of a directory that is away.
         case .failure(PortError.directory) where isDirectoryLost: break

@@ -168,8 +168,8 @@ final class Promises {
     }
 
     /// Whether a lent port comes back with all requests of the current process that nobody has taken. “Not all comes back:
-    /// messages by ZeroMQ, those of the service's own process”, and what a service has passed on. “One that finishes the port
-    /// […] refuses the requests that wait.”
+    /// messages by ZeroMQ, those of the service's own process”, and what a service has passed on. “A service that finishes
+    /// the port […] refuses the requests that wait.”
     func comesBackWhole(_ port: PortID) -> Bool {
         guard isLent(port), let facts = ports[port], !facts.hasPassedOn, !facts.isFinishing,
             machine.faults.refusedMemory == 0
@@ -280,10 +280,8 @@ final class Promises {
         // Nobody may find a port's new home any more.
         isDirectoryLost = true
         for index in watches.indices where !watches[index].isTold {
-            watches[index].wasConnected =
-                ports[watches[index].port].map { facts in
-                    watches[index].watcher.isConnected(to: facts.owner)
-                } ?? false
+            let watch = watches[index]
+            watches[index].wasConnected = ports[watch.port].map { watch.watcher.isConnected(to: $0.owner) } ?? false
         }
         (sessions.isDirectoryLost, pools.isDirectoryLost) = (true, true)
     }
@@ -310,13 +308,10 @@ final class Promises {
 
     /// Gives a name to a port.
     func take<Failure: Error>(_ name: String, for port: PortID, by take: () throws(Failure) -> Void) throws(Failure) {
-        let (begin, errors, times) = (machine.now, machine.faults.count, timesTaken[name])
-        let holder = holder(of: name)
-        try take()
+        let begin = machine.now
+        let (_, holder) = try holder(of: name, during: take)
         // “The name is never free.”
-        if let holder, holder != port, self.holder(of: name) == holder, timesTaken[name] == times,
-            machine.faults.count == errors, !machine.current.process.isExiting
-        {
+        if let holder, holder != port {
             machine.fail("\(machine.current.process) has the name \(name) of port \(holder.number) of \(owner(holder))")
         }
         took(name, port, begin: begin)
@@ -374,16 +369,24 @@ final class Promises {
         return facts.isEnding || facts.wasOver(at: machine.now) || owners.contains(where: \.isEnding) ? nil : port
     }
 
+    /// The port that has had a name all the time of a call, without a fault. The rights of a process that exits are over.
+    private func holder<Result, Failure: Error>(
+        of name: String, during call: () throws(Failure) -> Result
+    ) throws(Failure) -> (result: Result, holder: PortID?) {
+        let (port, errors, times) = (holder(of: name), machine.faults.count, timesTaken[name])
+        let result = try call()
+        let isSure =
+            holder(of: name) == port && timesTaken[name] == times && machine.faults.count == errors
+            && !machine.current.process.isExiting
+        return (result, isSure ? port : nil)
+    }
+
     /// Looks a name up.
     /// - Parameter find: Nil when nobody has the name.
     func find<Found, Failure: Error>(_ name: String, by find: () throws(Failure) -> Found?) throws(Failure) -> Found? {
-        let (port, errors, times) = (holder(of: name), machine.faults.count, timesTaken[name])
-        let found = try find()
-        // “The name is never free.”
-        if found == nil, let port, holder(of: name) == port, timesTaken[name] == times, machine.faults.count == errors,
-            // The rights of a process that exits are over. A process that invalidates a borrowed port “does not find its name”.
-            !machine.current.process.isExiting, !isBeingEndedHere(port)
-        {
+        let (found, port) = try holder(of: name, during: find)
+        // “The name is never free.” A process that invalidates a borrowed port “does not find its name”.
+        if found == nil, let port, !isBeingEndedHere(port) {
             machine.fail("nobody has the name \(name), says a look, and port \(port.number) of \(owner(port)) has it")
         }
         return found

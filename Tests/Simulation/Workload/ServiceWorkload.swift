@@ -17,14 +17,12 @@ extension Program {
     static let servicePath = "/sim/service"
     /// The variable with a service's name.
     static let serviceVariable = "SERVICE"
-    private func serviceName(_ number: Int) -> String { "service \(number)" }
+    private static func serviceName(_ number: Int) -> String { "service \(number)" }
 
     /// Writes the files of the services.
     static func writeServices() {
-        let folder = machine.files.make(.folder, 0o700)
-        guard case .free(let parent, let name) = machine.files.find(Self.folder, from: nil).place else { return }
-        machine.files.add(folder, to: parent, name)
-        for number in 0..<serviceCount { writeService("service \(number)") }
+        machine.files.add(machine.files.make(.folder, 0o700), at: folder)
+        for number in 0..<serviceCount { writeService(serviceName(number)) }
     }
 
     private static func path(ofService name: String) -> String { "\(folder)/\(name).service" }
@@ -37,10 +35,7 @@ extension Program {
         let text = "Environment=\"\(serviceVariable)=\(name)\"\n\(idle)\(stop)"
         file.bytes = Array("[Service]\nExecStart=\(servicePath)\n\(isRight ? text : "IdleSec=soon\n")".utf8)
         _ = machine.files.remove(path(ofService: name), from: nil, isFolder: false)
-        guard case .free(let parent, let last) = machine.files.find(path(ofService: name), from: nil).place else {
-            return
-        }
-        machine.files.add(file, to: parent, last)
+        machine.files.add(file, at: path(ofService: name))
     }
 
     func activate() {
@@ -74,7 +69,7 @@ extension Program {
     func askServices() {
         while goesOn {
             guard let names else { return }
-            let client = RequestClient(serviceName(below(Self.serviceCount)), nameServer: names)
+            let client = RequestClient(Self.serviceName(below(Self.serviceCount)), nameServer: names)
             wait { [self] in
                 for _ in 0...below(6) where goesOn { await askForJob(client) }
             }
@@ -93,7 +88,7 @@ extension Program {
     }
 
     private func changeServices(_ client: ActivatorClient) async {
-        let (name, command) = (serviceName(below(Self.serviceCount)), below(8))
+        let (name, command) = (Self.serviceName(below(Self.serviceCount)), below(8))
         // The others have the timeout of all requests.
         let timeout = 2...6 ~= command ? 1 + below(30_000) : 10_000
         let (bound, begun) = (WaitBound(timeout), promises.services.livingServices(name))
@@ -101,7 +96,8 @@ extension Program {
         do {
             switch command {
             case 0...1:
-                promises.services.check(try await client.services(), atLeast: (0..<Self.serviceCount).map(serviceName))
+                promises.services.check(
+                    try await client.services(), atLeast: (0..<Self.serviceCount).map(Self.serviceName))
             case 2...3:
                 let status = try await client.start(name, timeout: .milliseconds(timeout))
                 if status.startCount == 0, status.phase == .waiting {
@@ -127,8 +123,8 @@ extension Program {
     /// Changes a file, and lets the activator read it.
     private func reload(_ client: ActivatorClient) async throws {
         switch scenario.isSettling ? 0 : below(6) {
-        case 0: for number in 0..<Self.serviceCount { Self.writeService(serviceName(number)) }
-        case 1: Self.writeService(serviceName(below(Self.serviceCount)), isRight: false)
+        case 0: for number in 0..<Self.serviceCount { Self.writeService(Self.serviceName(number)) }
+        case 1: Self.writeService(Self.serviceName(below(Self.serviceCount)), isRight: false)
         case 2: Self.writeService("other")
         case 3: _ = machine.files.remove(Self.path(ofService: "other"), from: nil, isFolder: false)
         default: break
