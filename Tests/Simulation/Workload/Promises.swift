@@ -161,10 +161,11 @@ final class Promises {
         ports[port].map { $0.isAlive && !$0.isLent && ($0.moves.isNone || !isDirectoryLost) } ?? false
     }
 
-    /// Whether the port is lent, and comes back, whatever its borrower does.
+    /// Whether the port is lent, and comes back, whatever its borrower does. “When the supervisor ends […], nothing changes for
+    /// the service, and the port ends with it.”
     func isLent(_ port: PortID) -> Bool {
-        guard let facts = ports[port], !isDirectoryLost else { return false }
-        return facts.isLent && facts.owner !== facts.lender && !facts.moves.isUncertain
+        guard let facts = ports[port], let lender = facts.lender, !isDirectoryLost else { return false }
+        return !lender.isEnding && facts.owner !== lender && !facts.moves.isUncertain
     }
 
     /// Whether a lent port comes back with all requests of the current process that nobody has taken. “Not all comes back:
