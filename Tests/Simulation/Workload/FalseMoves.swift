@@ -58,13 +58,18 @@ extension Program {
     private func sendFalsely(to parts: MachPort.SendRight, _ claims: MachPort) {
         let port = below(2) == 0 ? claims.sendRight : rights.values.min { $0.id.file < $1.id.file } ?? claims.sendRight
         let part: MachPort.Message =
-            switch below(9) {
+            switch below(11) {
             case 0: .init(.begin)
             case 1...3: .init(.begin, [.port(port)], replyPort: claims.sendRight)
             case 4: .init(.message)
             case 5: .init(.message, [.bytes(machine.chance.bytes(below(64)))])
-            case 6: .init(.complete)
-            case 7: .init(.complete, [MachPort.Message.bytes(of: [0])])
+            // Of the descriptors that are missing, one is not there, or all are.
+            case 6: .init(.message, [MachPort.Message.bytes(of: [0, 0, 0, 0, 0, UInt64(below(3))]), .bytes([])])
+            case 7: .init(.complete)
+            case 8: .init(.complete, [MachPort.Message.bytes(of: [0])])
+            // Names that are none.
+            case 9:
+                .init(.complete, [MachPort.Message.bytes(of: [0]), .bytes([255]), .port(port), .bytes([])])
             default: .init(below(2) == 0 ? .taken : .failed)
             }
         part.post(to: parts)

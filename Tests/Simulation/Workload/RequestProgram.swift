@@ -106,7 +106,7 @@ extension Program {
     }
 
     private func beginRequest(_ port: PortID?, _ mayBePatient: Bool = true) -> (number: UInt32, timeout: Duration) {
-        let isPatient = mayBePatient && below(8) == 0
+        let isPatient = mayBePatient && below(scenario.hasMoves ? 3 : 8) == 0
         let timeout = isPatient ? Self.patience : below(4_000)
         return (promises.requests.asking(port, timeout: timeout, isPatient: isPatient), .milliseconds(timeout))
     }

@@ -16,8 +16,9 @@ final class Scenario: @unchecked Sendable {
     let hasPools = machine.seed % 5 == 0
     /// Whether programs have services that are started on demand.
     let hasServices = machine.seed % 7 == 0
-    /// Whether services often crash.
-    let crashes = machine.seed % 28 == 0
+    /// Whether services crash so often that their activator gives up for a while.
+    private let crashes = machine.seed % 28 == 0
+    var goesOnCrashing: Bool { crashes && promises.services.jobCount < 60 }
     /// Whether programs have XPC sessions.
     let hasSessions = machine.seed % 11 == 0
     private(set) var isClosing = false
@@ -191,6 +192,7 @@ final class Scenario: @unchecked Sendable {
         if promises.pools.isRunning, !waitUntil(60_000, { [self] in promises.pools.doneCount > jobs }) {
             machine.fail("no job is done")
         }
+        if crashes, promises.services.isAwaited { _ = waitUntil(20_000) { [self] in !goesOnCrashing } }
         let served = promises.services.endCount
         // A service that has failed too often is not started for a minute, and its askers hear that.
         if promises.services.isAwaited, !waitUntil(60_000, { [self] in promises.services.endCount > served }) {

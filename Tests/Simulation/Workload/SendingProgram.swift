@@ -65,7 +65,7 @@ extension Program {
     func sendMessages(to right: MachPort.SendRight) {
         let line = promises.makeLine(to: right.id)
         for _ in 0...below(60) where goesOn {
-            let deadline = after(below(10) == 0 ? Self.patience : below(2_000))
+            let deadline = after(below(scenario.hasMoves ? 3 : 10) == 0 ? Self.patience : below(2_000))
             let isOpen = sendMessage(of: line, to: right) { bytes, number throws(PortError) in
                 try send(bytes, number, of: line, to: right, before: deadline)
             }

@@ -18,6 +18,7 @@ final class ServicePromises {
     }
 
     private var jobs: [Job] = []
+    var jobCount: Int { jobs.count }
     private(set) var endCount = 0
     private struct Run {
         let process = machine.current.process

@@ -134,7 +134,7 @@ extension Program {
 
     private func askForJob(_ client: RequestClient) async {
         let deed: ServicePromises.Deed =
-            switch below(scenario.isSettling ? 10 : scenario.crashes ? 12 : 30) {
+            switch scenario.goesOnCrashing ? 8 + below(4) : below(scenario.isSettling ? 10 : 30) {
             case 1...2: .fail
             case 3...5: .wait
             case 10, 20: .exit
