@@ -542,10 +542,18 @@ final class Promises {
 
     /// “Messages by ZeroMQ may be lost when the control connection between their sender and the owner ends during the move.”
     private func isLostByCut(_ number: UInt32, of line: Line) -> Bool {
-        guard let facts = ports[line.port], !facts.moves.isNone, line.accepted[number]?.way == .zeroMQ else {
-            return false
-        }
-        return line.sender.wasCut || facts.holders.contains(where: \.wasCut)
+        line.accepted[number]?.way == .zeroMQ && wasCut(line.sender, from: line.port)
+    }
+
+    /// The same for a request.
+    func mayLoseByCut(_ port: PortID, of asker: Process) -> Bool {
+        guard let facts = ports[port] else { return false }
+        return !(facts.holders + [asker]).allSatisfy(makesLanes) && wasCut(asker, from: port)
+    }
+
+    private func wasCut(_ sender: Process, from port: PortID) -> Bool {
+        guard let facts = ports[port], !facts.moves.isNone else { return false }
+        return sender.wasCut || facts.holders.contains(where: \.wasCut)
     }
 
     /// “A message that the former owner is handling may end after the first that the new one handles.”

@@ -146,7 +146,9 @@ final class RequestPromises {
             guard ports.isAlive(port) || ports.comesBackWhole(port) else { return }
             machine.fail("request \(request) got: \(error), and the port lives")
         case .unanswered:
-            guard facts.handled == 0, ports.isAlive(port), !ports.mayHaveLost(port, since: facts.begin) else { return }
+            guard facts.handled == 0, ports.isAlive(port), !ports.mayHaveLost(port, since: facts.begin),
+                !ports.mayLoseByCut(port, of: facts.asker)
+            else { return }
             machine.fail("request \(request) got: \(error), and nobody had taken it")
         default: break
         }
