@@ -9,7 +9,7 @@ PROGRESS = SWIFT_DETERMINISTIC_HASHING=1 .ci/progress
 BUILD = $(PROGRESS) $(SWIFT) build
 FORMATTED := Package.swift .ci/floors.swift Sources Tests Examples Benchmarks/Package.swift Benchmarks/Sources
 
-.PHONY: help run test test-all verify simulate test-tsan test-asan examples companions migrate install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check docs docs-preview format lint clean \
+.PHONY: help run test test-all verify simulate test-tsan test-asan examples companions migrate install install-portctl install-library soak soak-ports fuzz model bench bench-all bench-check figures bench-figures figures-check docs docs-preview format lint clean \
 	dependencies
 
 define HELP
@@ -32,8 +32,8 @@ Install
 
 Change something
   make format        lay out the source text
-  make lint          check the layout, the floors of the modules, and portctl's
-                     pages
+  make lint          check the layout, the floors of the modules, portctl's
+                     pages, and the figures of the documentation
   make docs          build the documentation in .build/documentation
   make test-tsan     run the tests under the thread sanitizer
   make test-asan     run the tests under the address sanitizer
@@ -42,6 +42,7 @@ Change something
 Take your time
   make bench         measure beside libzmq, sockets and others: 3 minutes
   make bench-all     the same beside sd-bus, libqb, grpc-swift and NATS
+  make figures       measure, and write the chart and the tables of the pages
   make bench-check   count the instructions of a message with valgrind
   make simulate      play whole machines, each with faults of its own:
                      SEEDS="<first> <last>", a thousand by default
@@ -275,6 +276,17 @@ bench: dependencies
 	@$(BUILD) -c release --package-path Benchmarks --product bench
 	@"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/bench" $(BENCH)
 
+# Also writes the chart and the tables of the pages.
+figures: bench-figures
+	@.ci/figures .build/bench.json
+bench-figures: BENCH = --json $(CURDIR)/.build/bench.json
+bench-figures: bench
+
+# Fails when messages have travelled in another way since the pages' figures were measured.
+figures-check:
+	@.ci/figures --check
+	@.ci/figures --fresh
+
 # A build of its own, as what else `bench` is made of changes with the peers. The output names those that are missing.
 # What is pinned for them is not kept: `make bench` would fetch all of it.
 BENCH_ALL_IN = --package-path Benchmarks --scratch-path Benchmarks/.build/all
@@ -333,6 +345,7 @@ lint:
 	@$(SWIFT) format lint --strict -r $(FORMATTED)
 	@$(SWIFT) .ci/floors.swift
 	@.ci/pages Sources/portctl/Pages
+	@.ci/figures --check
 
 clean:
 	@rm -rf .build Benchmarks/.build

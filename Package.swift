@@ -254,7 +254,7 @@ let package = Package(
             name: "MovingOverTests",
             dependencies: ["loadd-corefoundation", "loadd-ports", "loadd-typedports", "OwnThread", "TestSupport"]),
         .testTarget(
-            name: "ReadmeTests", dependencies: ["dictionary", "noted", "notes", "OwnThread", "TestSupport"]),
+            name: "ReadmeTests", dependencies: ["dictionary", "greeter", "noted", "notes", "OwnThread", "TestSupport"]),
     ],
     swiftLanguageModes: [.v6]
 )
@@ -287,6 +287,9 @@ for (folder, command, dependencies) in [
         .executableTarget(
             name: command, dependencies: dependencies, path: "Examples/\(folder)", exclude: ["expected.txt"]))
 }
+
+// The README's program, a daemon and its client.
+package.targets.append(.executableTarget(name: "greeter", dependencies: ["TypedPorts"], path: "Examples/Greeter"))
 
 // A daemon and its unit for systemd.
 package.targets.append(

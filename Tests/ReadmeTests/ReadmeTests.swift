@@ -1,16 +1,35 @@
 import Foundation
+import OwnThread
+import TestSupport
 import Testing
 
-struct ReadmeTests {
-    /// The program in the README is the example that the package builds, to the letter. `make examples` runs it.
-    @Test func `the README's program is the one that is built`() throws {
+@Suite(.ownThread) struct ReadmeTests {
+    @Test func `the README's program is the one that is built, and is short`() throws {
         let readme = try Repository.text("README.md")
-        let example = try Repository.text("Examples/Hello/main.swift")
+        let example = try Repository.text("Examples/Greeter/Greeter.swift")
         #expect(readme.contains("```swift\n\(example)```"))
         #expect(example.split(separator: "\n").count < 30)
     }
 
+    @Test func `the README's program does what the README shows`() throws {
+        let folder = TemporaryFolder()
+        func run(_ arguments: String...) -> Run {
+            Run(["\(Child.folder)/greeter"] + arguments, environment: ["PORTS_DIRECTORY": folder.path])
+        }
+        let early = run("Ann")
+        #expect(early.child.wait() != 0)
+        #expect(String(decoding: early.errors, as: UTF8.self).contains("nobody has registered the name"))
+        let daemon = run()
+        defer { daemon.child.signal(SIGKILL) }
+        let isAnswered = waitUntil {
+            let client = run("Ann")
+            return client.child.wait() == 0 && client.output == Array("Hello, Ann!\n".utf8)
+        }
+        #expect(isAnswered)
+    }
+
     @Test(arguments: [
+        ("Ports/Ports.docc/Ports", ["Examples/Hello/main"]),
         (
             "Ports/Ports.docc/Ending",
             ["Tests/EndingHelper/Server", "Examples/Companions/Sources/service-check/EchoService"]

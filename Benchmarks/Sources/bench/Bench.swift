@@ -32,10 +32,7 @@ struct Bench: ParsableCommand {
     @Option(help: "Compare with a file that --json wrote. Says nothing in the exit status.", completion: .file())
     var compare: String?
 
-    @Option(help: "Draw the main figures into this SVG file.", completion: .file())
-    var chart: String?
-
-    @Option(help: "Measure nothing: print, compare and draw the values of this file.", completion: .file())
+    @Option(help: "Measure nothing: print and compare the values of this file.", completion: .file())
     var from: String?
 
     func validate() throws {
@@ -48,10 +45,6 @@ struct Bench: ParsableCommand {
         print(report.tables)
         if let former { print("\n" + report.comparison(with: former)) }
         if let json { try report.write(to: json) }
-        if let chart {
-            guard let drawn = Chart(report) else { throw BenchError.nothingToDraw }
-            try drawn.write(to: chart)
-        }
     }
 
     /// Nil if only the names of the rows were wanted.
@@ -108,7 +101,6 @@ enum BenchError: Error, CustomStringConvertible {
     case noChild
     case noRow(String)
     case noReport(String)
-    case nothingToDraw
     case role(String)
     case system(String, errno: Int32)
 
@@ -118,7 +110,6 @@ enum BenchError: Error, CustomStringConvertible {
         case .noChild: "the child did not say what it had to"
         case .noRow(let name): "no row is named like \(name)"
         case .noReport(let file): "\(file) cannot be read, or is not what --json has written"
-        case .nothingToDraw: "the run has none of the figures that the chart shows"
         case .role(let role): "there is no child like \(role)"
         case .system(let call, let errno): "\(call) failed with errno \(errno)"
         }

@@ -14,7 +14,3 @@ extension Report {
         try encoder.encode(self).write(to: URL(filePath: file))
     }
 }
-
-extension Chart {
-    func write(to file: String) throws { try Data(svg.utf8).write(to: URL(filePath: file)) }
-}
