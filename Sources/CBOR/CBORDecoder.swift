@@ -80,6 +80,8 @@ struct CBORUnkeyedDecodingContainer: UnkeyedDecodingContainer {
     private(set) var isAtEnd: Bool
 
     init(_ reader: CBORReader, _ start: Int) throws {
+        let items = reader.isStringOrTagged(at: start) ? try reader.numberItems(at: start) : nil
+        let (reader, start) = items.map { (CBORReader($0, for: reader), 0) } ?? (reader, start)
         head = try reader.untaggedHead(at: start)
         (self.reader, self.start, offset) = (reader, start, head.end)
         switch head.major {

@@ -9,8 +9,20 @@ final class CBORReader {
     /// The number of bytes that may still be read to name the places of errors.
     @exclusivity(unchecked) private var pathBudget = 0
     @exclusivity(unchecked) private var isOver = true
+    /// The bytes, if they are the reader's own.
+    private let own: UnsafeMutableRawBufferPointer?
 
-    init() {}
+    init() { own = nil }
+
+    /// A reader of other items, which it keeps, for the same value.
+    init(_ items: [UInt8], for reader: CBORReader) {
+        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: items.count, alignment: 1)
+        copy.copyBytes(from: items)
+        own = copy
+        begin(UnsafeRawBufferPointer(copy), makeUserInfo: reader.makeUserInfo)
+    }
+
+    deinit { own?.deallocate() }
 
     /// Begins with bytes that stay until ``end()``.
     func begin(_ bytes: UnsafeRawBufferPointer, makeUserInfo: (() -> [CodingUserInfoKey: Any])?) {
@@ -57,6 +69,20 @@ final class CBORReader {
         case (CBORByte.indefinite, .simple): throw malformed("a break stands where an item has to be")
         default: throw reserved
         }
+    }
+
+    /// Whether a tag or a byte string begins here.
+    func isStringOrTagged(at offset: Int) -> Bool {
+        guard offset < bytes.count else { return false }
+        let major = CBORMajor(of: bytes[offset])
+        return major == .bytes || major == .tag
+    }
+
+    /// The head of the item behind tags, and the last tag.
+    func taggedHead(at offset: Int) throws -> (tag: UInt64?, head: CBORHead) {
+        var (head, tag) = (try head(at: offset), UInt64?.none)
+        while head.major == .tag { (head, tag) = (try self.head(at: head.end), head.number) }
+        return (tag, head)
     }
 
     /// The head of the item behind tags.

@@ -24,6 +24,7 @@ package struct CBORSeries: @unchecked Sendable {
 
     /// Appends a value that is no single item.
     mutating func encodeByItself<Value: Encodable>(_ value: Value, into bytes: inout [UInt8]) throws {
+        if depthLimit > 0, bytes.write(numbers: value) { return }
         let writer = Self.unique(&writer, CBORWriter.init)
         writer.begin(after: bytes.count, depthLimit: depthLimit, makeUserInfo: makeUserInfo)
         swap(&writer.bytes, &bytes)

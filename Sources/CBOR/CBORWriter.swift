@@ -77,6 +77,7 @@ final class CBORWriter {
         let (start, levels, nestedCount) = (bytes.count, outer.count, nested.count)
         do {
             guard current.depth < depthLimit else { throw tooDeep(value) }
+            if bytes.write(numbers: value) { return }
             outer.append(current)
             lastID += 1
             current = Level(id: lastID, kind: .slot, start: start, depth: current.depth)
@@ -202,11 +203,13 @@ final class CBORWriter {
             }
             return
         }
-        let payload = Array(elements)
         bytes.removeLast()
-        bytes.write(.bytes, UInt64(payload.count))
-        bytes += payload
-        (current.kind, current.count) = (.bytes, payload.count)
+        func write(_ payload: UnsafeBufferPointer<UInt8>) {
+            bytes.write(.bytes, UInt64(payload.count))
+            bytes += payload
+            (current.kind, current.count) = (.bytes, payload.count)
+        }
+        if elements.withContiguousStorageIfAvailable(write) == nil { Array(elements).withUnsafeBufferPointer(write) }
     }
 
     /// Turns the byte string of the innermost level into an array after all.

@@ -27,7 +27,39 @@ extension CBORReader {
     }
 
     private func decodeByItself<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value {
-        try Value(from: CBORDecoder(reader: self, offset: offset))
+        if isStringOrTagged(at: offset), let value = try decodeAtOnce(type, at: offset) { return value }
+        return try Value(from: CBORDecoder(reader: self, offset: offset))
+    }
+
+    /// A value of bytes or of numbers that lie here as they do in the value; nil for another one.
+    private func decodeAtOnce<Value: Decodable>(_ type: Value.Type, at offset: Int) throws -> Value? {
+        let (tag, head) = try taggedHead(at: offset)
+        guard head.major == .bytes, !head.isIndefinite else { return nil }
+        guard let tag, CBORNumberArray(tag: tag) != nil else {
+            guard let type = type as? any CBORByteString.Type else { return nil }
+            return try type.init(byteString: payload(of: head)) as? Value
+        }
+        return try CBORArrays.numbers(of: type) { type in
+            func numbers<Number: CBORArrayNumber>(_: Number.Type) throws -> Value? {
+                guard tag == Number.arrayTag, 1.littleEndian == 1 else { return nil }
+                let payload = try payload(of: head)
+                guard payload.count % MemoryLayout<Number>.size == 0 else { return nil }
+                let numbers = [Number](unsafeUninitializedCapacity: payload.count / MemoryLayout<Number>.size) {
+                    UnsafeMutableRawBufferPointer($0).copyMemory(from: payload)
+                    $1 = $0.count
+                }
+                return unsafeBitCast(numbers, to: Value.self)
+            }
+            return try numbers(type)
+        }
+    }
+
+    /// The numbers of a tagged byte string as an array of items; nil for another item.
+    func numberItems(at offset: Int) throws -> [UInt8]? {
+        let (tag, head) = try taggedHead(at: offset)
+        guard head.major == .bytes, let array = tag.flatMap(CBORNumberArray.init(tag:)) else { return nil }
+        if let items = try payload(ofString: head).withUnsafeBytes(array.items) { return items }
+        throw error("an array of numbers ends inside a number", at: offset)
     }
 
     @inline(__always) func isNull(at offset: Int) throws -> Bool {
@@ -48,10 +80,11 @@ extension CBORReader {
         return text
     }
 
-    /// The bytes of a byte string; nil for another item.
+    /// The bytes of a byte string; nil for another item, also for one that is an array of larger numbers.
     func byteString(at offset: Int) throws -> [UInt8]? {
-        let head = try untaggedHead(at: offset)
-        return head.major == .bytes ? try payload(ofString: head) : nil
+        let (tag, head) = try taggedHead(at: offset)
+        guard head.major == .bytes, tag.flatMap(CBORNumberArray.init(tag:)) == nil else { return nil }
+        return try payload(ofString: head)
     }
 
     // MARK: Numbers
@@ -86,8 +119,7 @@ extension CBORReader {
 
     /// The number of a byte string with tag 2 or 3; nil for another item, or for more than 128 bits.
     private func longInteger(at offset: Int) throws -> (isNegative: Bool, UInt128)? {
-        var (head, tag) = (try head(at: offset), UInt64(0))
-        while head.major == .tag { (head, tag) = (try self.head(at: head.end), head.number) }
+        let (tag, head) = try taggedHead(at: offset)
         guard head.major == .bytes, tag == 2 || tag == 3 else { return nil }
         let payload = try payload(ofString: head).drop { $0 == 0 }
         guard payload.count <= 16 else { return nil }

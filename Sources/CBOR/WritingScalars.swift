@@ -28,6 +28,23 @@ extension [UInt8] {
         return false
     }
 
+    /// Writes an array of many numbers as one byte string. False for another value, and for a few numbers, which are shorter
+    /// one by one.
+    mutating func write<Value: Encodable>(numbers value: Value) -> Bool {
+        CBORArrays.numbers(of: Value.self) { type in write(numbers: value, of: type) } ?? false
+    }
+
+    private mutating func write<Value, Number: CBORArrayNumber>(numbers value: Value, of type: Number.Type) -> Bool {
+        let numbers = unsafeBitCast(value, to: [Number].self)
+        guard numbers.count > CBORByte.largestShort, 1.littleEndian == 1 else { return false }
+        write(.tag, Number.arrayTag)
+        numbers.withUnsafeBytes { payload in
+            write(.bytes, UInt64(payload.count))
+            append(contentsOf: payload)
+        }
+        return true
+    }
+
     /// Writes the first item of a message's value, or the next one.
     @inline(__always) mutating func write<Value: Encodable>(wholeItem value: Value) -> Bool {
         if capacity == 0 { reserveCapacity(128) }
@@ -85,6 +102,15 @@ extension [UInt8] {
             write(major.byte(26), number)
         } else {
             write(major.byte(27), number)
+        }
+    }
+
+    /// Writes a floating number of 2, 4 or 8 bytes.
+    mutating func write(floating bits: UInt64, width: Int) {
+        switch width {
+        case 2: write(CBORByte.half, UInt16(truncatingIfNeeded: bits))
+        case 4: write(CBORByte.float, UInt32(truncatingIfNeeded: bits))
+        default: write(CBORByte.double, bits)
         }
     }
 

@@ -8,7 +8,8 @@ enum FuzzedValue {
     static func fault(in bytes: UnsafeRawBufferPointer) -> String? {
         fault(in: bytes, as: Item.self, CBORCoder()) ?? fault(in: bytes, as: Record.self, CBORCoder())
             ?? fault(in: bytes, as: [Record].self, CBORCoder()) ?? fault(in: bytes, as: Tree.self, CBORCoder())
-            ?? fault(in: bytes, as: [Int: [UInt8]].self, CBORCoder()) ?? fault(in: bytes, as: Item.self, JSONCoder())
+            ?? fault(in: bytes, as: [Int: [UInt8]].self, CBORCoder()) ?? fault(in: bytes, as: [Int32].self, CBORCoder())
+            ?? fault(in: bytes, as: [Set<Int64>].self, CBORCoder()) ?? fault(in: bytes, as: Item.self, JSONCoder())
             ?? fault(in: bytes, as: Record.self, JSONCoder()) ?? faultOfBatch(bytes)
     }
 

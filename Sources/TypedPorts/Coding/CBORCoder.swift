@@ -5,7 +5,8 @@ import Ports
 ///
 /// Types with keys become maps with text keys, and other containers arrays. `[UInt8]` and what encodes itself as a
 /// sequence of bytes, such as Foundation's `Data`, become byte strings. Numbers keep their type's width when they are
-/// floating, and are as short as they can be when they are integers.
+/// floating, and are as short as they can be when they are integers. An array of more than 23 numbers of one type, such as
+/// `[Float]`, becomes a typed array (RFC 8746), which is one byte string: it is copied, not encoded number by number.
 ///
 /// Every well-formed item is decoded: definite and indefinite lengths, all widths of numbers, integers where a type asks
 /// for a floating number and the reverse, if the value stays the same. Tags are skipped. Keys may come in any order, and

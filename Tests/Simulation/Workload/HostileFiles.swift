@@ -66,6 +66,6 @@ enum HostileFiles {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
         guard descriptor >= 0 else { return }
         if !bytes.isEmpty { _ = Glibc.write(descriptor, bytes, bytes.count) }
-        close(descriptor)
+        _ = Glibc.close(descriptor)
     }
 }

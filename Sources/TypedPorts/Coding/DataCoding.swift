@@ -1,0 +1,7 @@
+import CBOR
+import FoundationEssentials
+
+/// Decoded at once, because `Data` itself decodes byte by byte.
+extension Data: CBORByteString {
+    package init(byteString: UnsafeRawBufferPointer) { self.init(byteString) }
+}

@@ -1,0 +1,142 @@
+import Foundation
+import Testing
+import TypedPorts
+
+/// Arrays of numbers as RFC 8746 writes them, and bytes of Foundation.
+@Suite struct NumberArrayTests {
+    private func expectSame<Number: Codable & Equatable>(_ numbers: [Number], tag: String) throws {
+        let bytes = try encoded(numbers)
+        // The tag, and a byte string with a length of one byte or two.
+        #expect(bytes.starts(with: hex("d8\(tag)")), "\(Number.self)")
+        #expect(bytes.count <= numbers.count * MemoryLayout<Number>.size + 5)
+        #expect(try decoded([Number].self, bytes) == numbers)
+        #expect(try decoded(ContiguousArray<Number>.self, bytes) == ContiguousArray(numbers))
+        // Few numbers are items.
+        let few = try encoded(Array(numbers.prefix(23)))
+        #expect(few.first == 0x97)
+        #expect(try decoded([Number].self, few) == Array(numbers.prefix(23)))
+    }
+
+    private func integers<Number: FixedWidthInteger>(_: Number.Type) -> [Number] {
+        [.min, .max, 0, 1, .max / 2, .min / 2] + (0..<60).map { Number(truncatingIfNeeded: $0 &* 1_000_003) }
+    }
+
+    @Test func `many numbers are one byte string, whose tag says what they are`() throws {
+        try expectSame(integers(UInt16.self), tag: "45")
+        try expectSame(integers(UInt32.self), tag: "46")
+        try expectSame(integers(UInt64.self), tag: "47")
+        try expectSame(integers(UInt.self), tag: "47")
+        try expectSame(integers(Int8.self), tag: "48")
+        try expectSame(integers(Int16.self), tag: "4d")
+        try expectSame(integers(Int32.self), tag: "4e")
+        try expectSame(integers(Int64.self), tag: "4f")
+        try expectSame(integers(Int.self), tag: "4f")
+        let numbers = [0, -0.0, 1.5, -2, .infinity, 65504] + (0..<40).map { Double($0) / 8 }
+        try expectSame(numbers.map { Float16($0) }, tag: "54")
+        try expectSame(numbers.map { Float($0) }, tag: "55")
+        try expectSame(numbers + [.pi, .greatestFiniteMagnitude, .leastNonzeroMagnitude], tag: "56")
+    }
+
+    @Test func `numbers that are none stay none`() throws {
+        let numbers = [Double](repeating: .nan, count: 30)
+        let found = try decoded([Double].self, encoded(numbers))
+        #expect(found.map(\.bitPattern) == numbers.map(\.bitPattern))
+        #expect(try decoded([Float].self, encoded(numbers)).allSatisfy(\.isNaN))
+    }
+
+    @Test(arguments: [
+        ("d84142 0102", [258]), ("d84244 00010203", [66051]), ("d84348 0000000000000100", [256]),
+        ("d84542 0102", [513]), ("d84644 01020300", [197_121]), ("d84748 0100000000000000", [1]),
+        ("d84843 01ff80", [1, -1, -128]), ("d84942 fffe", [-2]), ("d84a44 fffffffe", [-2]),
+        ("d84b48 fffffffffffffffe", [-2]), ("d84d42 feff", [-2]), ("d84e44 feffffff", [-2]),
+        ("d84f48 feffffffffffffff", [-2]), ("d85042 c000", [-2]), ("d85144 c0000000", [-2]),
+        ("d85248 c000000000000000", [-2]), ("d85442 00c0", [-2]), ("d85544 000000c0", [-2]),
+        ("d85648 00000000000000c0", [-2]), ("d84840", []), ("d8485f 4101 42 0203 ff", [1, 2, 3]),
+        ("d9d9f7 d84e44 feffffff", [-2]),
+    ])
+    func `all kinds are read, in both byte orders, as any numbers that they fit in`(item: String, numbers: [Int]) throws
+    {
+        #expect(try decoded([Int].self, hex(item)) == numbers)
+        #expect(try decoded([Int128].self, hex(item)) == numbers.map { Int128($0) })
+        #expect(try decoded([Double].self, hex(item)) == numbers.map { Double($0) })
+        #expect(try decoded([Float].self, hex(item)) == numbers.map { Float($0) })
+        #expect(try decoded(Set<Int>.self, hex(item)) == Set(numbers))
+        #expect(try decoded([[Int]].self, hex("82 \(item) \(item)")) == [numbers, numbers])
+    }
+
+    @Test func `a type that decodes its elements by itself finds them`() throws {
+        struct Sum: Decodable, Equatable {
+            var sum = 0.0
+            var count = 0
+
+            init(sum: Double, count: Int) { (self.sum, self.count) = (sum, count) }
+
+            init(from decoder: any Decoder) throws {
+                var elements = try decoder.unkeyedContainer()
+                while !elements.isAtEnd {
+                    count += 1
+                    sum += try elements.decode(Double.self)
+                }
+                #expect(elements.count == count)
+            }
+        }
+        #expect(try decoded(Sum.self, encoded((1...100).map { Double($0) })) == Sum(sum: 5050, count: 100))
+        #expect(try decoded([Sum].self, encoded([[Int32](repeating: 2, count: 50)])) == [Sum(sum: 100, count: 50)])
+    }
+
+    @Test(arguments: [
+        "d84e43 feffff", "d84e41 fe", "d85647 00000000000000", "d84e", "d84e44 feff", "d84e 5bffffffffffffffff",
+        "d84e 5f 44feffffff", "d84e 83010203ff", "d84e 60", "d853 50 00000000000000000000000000000000",
+    ])
+    func `arrays of numbers that are not whole are refused`(item: String) {
+        for type in [[Int32].self, [Int].self, [Double].self, Set<Int>.self] as [any Decodable.Type] {
+            #expect(throws: DecodingError.self) { try decoded(type, hex(item)) }
+        }
+    }
+
+    @Test func `a number that does not fit is refused, with its place`() throws {
+        let numbers = [Int](repeating: 1, count: 40) + [1 << 40]
+        #expect(throws: DecodingError.self) { try decoded([Int32].self, encoded(numbers)) }
+        #expect(throws: DecodingError.self) { try decoded([UInt].self, encoded(numbers.map { -$0 })) }
+        #expect(throws: DecodingError.self) { try decoded([Bool].self, encoded(numbers)) }
+        #expect(throws: DecodingError.self) { try decoded([UInt8].self, encoded(numbers)) }
+        #expect(throws: DecodingError.self) { try decoded(Data.self, encoded(numbers)) }
+        #expect(try decoded([UInt8].self, encoded(numbers.dropLast())) == [UInt8](repeating: 1, count: 40))
+        #expect(try decoded(Data.self, encoded(Array(numbers.dropLast()))) == Data(repeating: 1, count: 40))
+        do {
+            _ = try decoded([Int32].self, encoded(numbers))
+        } catch DecodingError.dataCorrupted(let context) {
+            #expect(context.codingPath.last?.intValue == 40)
+        }
+    }
+
+    @Test func `an array of numbers counts as one level`() throws {
+        let numbers = Array(1...100)
+        for limit in 0...2 {
+            let coder = try CBORCoder(depthLimit: limit)
+            func isCoded(_ value: some Codable & Equatable) -> Bool {
+                guard let bytes = try? encoded(value, coder) else { return false }
+                return (try? decoded(type(of: value), bytes, coder)) == value
+            }
+            #expect(isCoded(numbers) == (limit > 0))
+            #expect(isCoded([numbers]) == (limit > 1))
+            #expect(isCoded([Array(1...5)]) == (limit > 1))
+        }
+    }
+
+    @Test func `Data is a byte string`() throws {
+        struct Picture: Codable, Equatable {
+            var name: String
+            var pixels: Data
+            var thumbnail: Data?
+        }
+        let picture = Picture(name: "a", pixels: Data(0...255), thumbnail: Data())
+        #expect(try decoded(Picture.self, encoded(picture)) == picture)
+        #expect(try encoded(Data([1, 2, 3])) == hex("43010203"))
+        #expect(try decoded(Data.self, hex("83010218ff")) == Data([1, 2, 255]))
+        #expect(try decoded(Data.self, hex("5f42010243030405ff")) == Data([1, 2, 3, 4, 5]))
+        #expect(try decoded(Data.self, hex("c143010203")) == Data([1, 2, 3]))
+        #expect(throws: DecodingError.self) { try decoded(Data.self, hex("63616263")) }
+        #expect(throws: DecodingError.self) { try decoded(Data.self, hex("5bffffffffffffffff")) }
+    }
+}
