@@ -54,9 +54,10 @@ struct Portctl: ParsableCommand {
     /// Lists the commands when the first word is none of them.
     private static func checkCommand() throws {
         let names = configuration.subcommands.map { $0._commandName }.sorted() + ["help"]
-        guard let word = CommandLine.arguments.dropFirst().first, !word.hasPrefix("-"), !names.contains(word) else {
-            return
-        }
+        let words = CommandLine.arguments.dropFirst()
+        guard let word = words.first == "help" ? words.dropFirst().first : words.first, !word.hasPrefix("-"),
+            !names.contains(word)
+        else { return }
         throw ValidationError(
             "There is no command “\(word.escaped)”. The commands are \(names.joined(separator: ", ")).")
     }

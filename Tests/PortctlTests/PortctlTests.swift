@@ -250,8 +250,9 @@ import Testing
         let late = registry.portctl("wait", "late", "--gone", "--timeout", "0.02")
         #expect(late.status == 3)
         #expect(
-            late.errors == "portctl: the name “late” belongs to PortsTestHelper (pid \(server.pid)): end that process, "
-                + "or use another name\n")
+            late.errors
+                == "portctl: PortsTestHelper (pid \(server.pid)) still has the name “late”: allow more time, or end it\n"
+        )
         let ending = registry.start("wait", "late", "--gone")
         server.signal(SIGKILL)
         #expect(ending.outcome == Outcome(0))

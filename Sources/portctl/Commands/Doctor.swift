@@ -97,11 +97,12 @@ struct Doctor: ParsableCommand {
 
     private func directory() throws(PortError) -> Finding {
         let names = PortNameServer.shared
+        let made = names.isMissing ? ", which was not there and is made now" : ""
         let count = try names.registrations().count
         let origin = ["PORTS_DIRECTORY", "XDG_RUNTIME_DIR"].first(where: isSet)
         let choice = origin.map { "from " + $0 } ?? "the default"
         return Finding(
-            check: "directory", text: "\(names.path.escaped) (\(choice)), \(count) name\(count == 1 ? "" : "s")")
+            check: "directory", text: "\(names.path.escaped) (\(choice))\(made), \(count) name\(count == 1 ? "" : "s")")
     }
 
     private func isSet(_ variable: String) -> Bool { getenv(variable).map { $0.pointee != 0 } ?? false }

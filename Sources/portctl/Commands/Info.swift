@@ -22,10 +22,7 @@ struct Info: ParsableCommand {
     }
 
     func run() throws {
-        let names = PortNameServer.shared
-        guard access(names.path, F_OK) == 0, let found = try names.registration(forName: port.name) else {
-            throw PortError.nameNotFound(port.name, directory: names.path)
-        }
+        let found = try PortNameServer.shared.found(port.name)
         let report = try PortReport.all(
             [found], observing: observe.duration, timeout: .seconds(5), needsAnswers: false)[0]
         let statistics = report.statistics

@@ -22,6 +22,10 @@ struct Timeline: ParsableCommand {
     @OptionGroup var file: OutputOption
     @OptionGroup var output: JSONFlag
 
+    func validate() throws {
+        if seconds.duration > .seconds(60) { throw ValidationError("A recording takes a minute at most.") }
+    }
+
     func run() throws {
         let format = try output.format(format, json: .json, default: .html)
         let file = try file.file(default: format == .html ? "timeline.html" : "-")

@@ -21,10 +21,21 @@ struct Wait: ParsableCommand {
             }
         } catch {
             switch error {
-            case .nameNotFound, .nameInUse: throw ExitCode.timeout(error)
+            case .nameNotFound: throw ExitCode.timeout(error)
+            case .nameInUse(let name, let owner): throw ExitCode.timeout(NotGone(name: name, owner: owner))
             case .cannotConnect where deadline.map({ $0 <= .now }) ?? false: throw ExitCode.timeout(error)
             default: throw error
             }
         }
+    }
+}
+
+private struct NotGone: Problem {
+    let name: String
+    let owner: PortIdentity
+
+    var description: String {
+        let process = ProcessIdentity(pid: owner.pid ?? 0, program: owner.program)
+        return "\(process) still has the name “\(name)”: allow more time, or end it"
     }
 }

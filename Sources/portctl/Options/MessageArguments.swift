@@ -3,7 +3,12 @@ import Glibc
 import Ports
 
 struct MessageArguments: ParsableArguments {
-    @Option(help: "The message's id.")
+    @Option(
+        parsing: .unconditional, help: "The message's id, from 0 to 4294967295. (default: 0)",
+        transform: { word in
+            guard let id = UInt32(word) else { throw ValidationError("an id is a number from 0 to \(UInt32.max)") }
+            return id
+        })
     var id: UInt32 = 0
 
     @Argument(help: "The data; - reads the standard input. Without this argument the message has no data.")

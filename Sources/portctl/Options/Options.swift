@@ -12,7 +12,9 @@ struct NameArgument: ParsableArguments {
 
     static func right(of name: String, before deadline: ContinuousClock.Instant) throws -> MachPort.SendRight {
         do throws(PortError) {
-            return try PortNameServer.shared.port(forName: name, before: deadline)
+            let names = PortNameServer.shared
+            if names.isMissing { throw .nameNotFound(name, directory: names.path) }
+            return try names.port(forName: name, before: deadline)
         } catch {
             if case .cannotConnect = error, deadline <= .now { throw ExitCode.timeout(error) }
             throw error

@@ -4,9 +4,24 @@ import PortsInspection
 import RunLoops
 
 extension PortNameServer {
-    /// The names of the directory; empty when the directory does not exist, which portctl does not make.
+    /// Whether only the directory is missing. A command that looks does not make it. One that could not be made is an error of
+    /// the calls below.
+    var isMissing: Bool {
+        guard path.hasPrefix("/"), access(path, F_OK) != 0, errno == ENOENT else { return false }
+        return access(String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) + "/", F_OK) == 0
+    }
+
+    /// The names of the directory; empty when the directory does not exist.
     func found(includingInternal: Bool = false) throws(PortError) -> [Registration] {
-        access(path, F_OK) == 0 ? try registrations(includingInternal: includingInternal) : []
+        isMissing ? [] : try registrations(includingInternal: includingInternal)
+    }
+
+    /// Somebody has the name.
+    func found(_ name: String) throws(PortError) -> Registration {
+        guard !isMissing, let found = try registration(forName: name) else {
+            throw PortError.nameNotFound(name, directory: path)
+        }
+        return found
     }
 }
 

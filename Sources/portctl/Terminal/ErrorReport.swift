@@ -26,7 +26,7 @@ extension ExitCode {
     }
 
     /// Reports an error for which a command has waited, and returns the status of a timeout.
-    static func timeout(_ error: PortError) -> ExitCode {
+    static func timeout(_ error: some Error) -> ExitCode {
         report(error)
         return timeout
     }

@@ -39,7 +39,7 @@ struct ServiceReport: Encodable {
 func withActivator<Value: Sendable>(_ body: @escaping @Sendable (ActivatorClient) async throws -> Value) throws -> Value
 {
     // A client would wait for one.
-    if try PortNameServer.shared.registration(forName: Activator.name) == nil {
+    if try PortNameServer.shared.isMissing || PortNameServer.shared.registration(forName: Activator.name) == nil {
         throw NoActivator(directory: PortNameServer.shared.path)
     }
     return try awaited { try await body(ActivatorClient()) }
