@@ -14,7 +14,7 @@ public struct XPCRichError: Error, Sendable, Equatable {
     init(_ text: String, canRetry: Bool = false) { (self.text, self.canRetry) = (text, canRetry) }
 
     init(_ error: PortError) {
-        self.init(error.description, canRetry: error.mayPass)
+        self.init(error.sessionText ?? error.description, canRetry: error.mayPass)
     }
 
     init(_ error: any Error) {
@@ -35,6 +35,19 @@ extension XPCRichError: CustomStringConvertible, CustomDebugStringConvertible {
 }
 
 extension PortError {
+    /// The end of the other end's port in the words of sessions; nil for another error.
+    fileprivate var sessionText: String? {
+        let (port, ending): (PortIdentity, String)
+        switch self {
+        case .isInvalid(let gone): (port, ending) = (gone, "")
+        case .becameInvalid(let gone): (port, ending) = (gone, " during the call, and may have handled the message")
+        default: return nil
+        }
+        let process = ProcessIdentity(pid: port.pid ?? 0, program: port.program)
+        return
+            "the other end of the session, \(process), has ended or cancelled the session\(ending): make a new session"
+    }
+
     /// Whether the same call may succeed later.
     fileprivate var mayPass: Bool {
         switch self {

@@ -158,7 +158,7 @@ package enum FuzzedAnswer {
                 .init(
                     name: n.text("pool", 38), count: n(2, 39), spares: n(1, 40), waiting: n(3, 41), restarts: n(1, 42),
                     workers: [.init(pid: 9, busy: n(1, 43), requests: n(7, 44), isSpare: false)])
-            ])
+            ], descriptor: Int32(truncatingIfNeeded: n(12, 45)))
     }
 
     private static func events(_ n: Numbers) -> PortEvents {

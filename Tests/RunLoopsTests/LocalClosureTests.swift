@@ -25,6 +25,23 @@ import Testing
         #expect(calls == ["[entry]", "block", "source", "timer false"])
     }
 
+    @Test func `a timer may begin at once, or later than its interval`() {
+        let firings = onThread {
+            let loop = ThreadRunLoop.current
+            var firings: [String] = []
+            loop.addTimer(every: .seconds(1000)) { timer in
+                firings.append("at once, repeats \(timer.repeats)")
+            }
+            loop.addTimer(after: .milliseconds(100), every: .milliseconds(1)) { timer in
+                firings.append("later")
+                if firings.count == 4 { loop.stop() }
+            }
+            run(loop, seconds: 20)
+            return firings
+        }
+        #expect(firings == ["at once, repeats true", "later", "later", "later"])
+    }
+
     @Test func `what a local closure has captured is let go of on its thread, wherever its item ends`() throws {
         let thread = try RunLoopThread()
         let (last, ended) = (Shared<Bool?>(nil), Latch())

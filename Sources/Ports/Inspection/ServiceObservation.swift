@@ -148,7 +148,7 @@ final class ServiceObservation: Sendable {
                 waitingBefore: first.statistics.waiting),
             senders: senders(first, last, taken, requests.counts),
             requests: .init(count: requests.count, lasting: requests.lastingCount, oldest: requests.oldest),
-            handling: [], awaited: awaited, reportedPools: inspector.pools.all)
+            handling: [], awaited: awaited, reportedPools: inspector.pools.all, descriptor: takers.descriptor)
         service.handling = inHand(service, note, requests.inHand) + requests.oneWay
         return service
     }

@@ -105,6 +105,11 @@ extension PortNameServer {
         public let isService: Bool
         fileprivate let entry: NameEntry
 
+        /// The number of the port's socket inside the owner's process.
+        package var socketNumber: UInt64 { entry.right.id.number }
+        /// The file at which other processes connect.
+        package var socketPath: String { "\(entry.right.path)/\(entry.right.id.incarnation)/\(socketNumber)" }
+
         init(_ entry: NameEntry) { self.init(entry, ofProgram: entry.program) }
 
         fileprivate init(_ entry: NameEntry, ofProgram program: String?) {

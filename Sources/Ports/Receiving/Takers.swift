@@ -205,6 +205,7 @@ final class Takers: Sendable {
         let queue: QueueService?
         let waiters: [any Waiter]
         let hasHadWaiters: Bool
+        let descriptor: Int32?
 
         /// The loops that have the port, and the modes.
         var places: [(loop: ThreadRunLoop, modes: [ThreadRunLoop.Mode])] { source?.places ?? [] }
@@ -220,7 +221,9 @@ final class Takers: Sendable {
 
     var look: Look {
         state.withLock {
-            Look(source: $0.source, queue: $0.queue, waiters: $0.waiters, hasHadWaiters: $0.hasHadWaiters)
+            Look(
+                source: $0.source, queue: $0.queue, waiters: $0.waiters, hasHadWaiters: $0.hasHadWaiters,
+                descriptor: $0.descriptor)
         }
     }
 

@@ -120,10 +120,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "nothing arrived at or from \(port) before the deadline: allow more time, or look who is to send or to reply"
         case .receiveTimedOut(let port):
             "nothing arrived from \(port) before the deadline: allow more time" + port.doctorText
-        case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; ask for a new right"
+        case .isInvalid(let port): "\(port) is invalid: it was invalidated, or its owner is gone; \(port.nextText)"
         case .becameInvalid(let port):
             "\(port) became invalid during the call, perhaps with its owner's end"
-                + (port.pid == getpid() ? "" : ": ask for a new right; a request may have been handled")
+                + (port.pid == getpid() ? "" : ": \(port.nextText); a request may have been handled")
         case .ownQueueFull(let port): "only this thread's own loop can empty \(port), which is full: return to it first"
         case .servedOnlyHere(let port):
             "only this thread serves \(port), and not while it waits for a reply: `try await` the request, pass a "

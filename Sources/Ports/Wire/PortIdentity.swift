@@ -64,6 +64,8 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
     }
 
     var owner: ProcessIdentity? { facts.owner }
+    /// What to do when the port has ended.
+    var nextText: String { name == nil ? "ask its owner for a new right" : "look its name up again" }
     var ownerText: String { owner?.description ?? id.incarnation.shortDescription }
 }
 

@@ -57,6 +57,26 @@ extension ThreadRunLoop {
         return timer
     }
 
+    /// Makes a timer that repeats, with any closure, and adds it to this loop, which must be the calling thread's.
+    /// - Parameters:
+    ///   - delay: The time to the first firing.
+    ///   - interval: The time from one firing to the next.
+    ///   - mode: The mode of the loop.
+    ///   - label: The item's name in dumps and stall reports.
+    ///   - handler: Called on the loop's thread.
+    /// - Returns: The timer. It is in no loop in the last callouts of a thread that ends, and never fires then.
+    @available(*, noasync, message: "a task may go on on another thread; add an item with a @Sendable handler")
+    @discardableResult
+    public func addTimer(
+        after delay: Duration = .zero, every interval: Duration, forMode mode: Mode = .default, label: String? = nil,
+        handler: @escaping (Timer) -> Void
+    ) -> Timer {
+        contract(isCurrent, Self.notItsThread)
+        let timer = Timer(at: .now + delay, every: interval, label: label, handler: Self.local(handler))
+        _ = try? add(timer, forMode: mode)
+        return timer
+    }
+
     /// Makes an observer with any closure and adds it to this loop, which must be the calling thread's.
     /// The corresponding CF function is `CFRunLoopObserverCreateWithHandler`, followed by `CFRunLoopAddObserver`.
     /// - Returns: The observer. It is in no loop in the last callouts of a thread that ends, and is never called then.

@@ -52,13 +52,28 @@ struct Info: ParsableCommand {
         return shown.map { "\($0)" + ($0.mayLast ? ", which may last" : "") } + (rest > 0 ? ["and \(rest) more"] : [])
     }
 
+    /// How messages of a sender come. A process that has ended may have sent in both ways.
+    private func way(of sender: PortService.Sender, to report: PortReport) -> String {
+        if sender.pid == report.registration.pid { return ", from thread to thread" }
+        return sender.hasLane ? ", by a lane" : sender.hasEnded ? "" : ", by ZeroMQ"
+    }
+
+    /// Where the port's socket is bound, and what wakes its takers.
+    private func sockets(of report: PortReport) -> [String] {
+        let descriptor = report.service?.descriptor.map { ", whose descriptor \($0) wakes the port" } ?? ""
+        return [
+            "inproc://\(report.registration.socketNumber) in its process" + descriptor,
+            "ipc://\(report.registration.socketPath) for other processes",
+        ]
+    }
+
     private func messages(_ count: Int) -> String { "\(count) message\(count == 1 ? "" : "s")" }
 
     private func rows(_ report: PortReport) -> [(title: String, text: String)] {
         func rows(_ title: String, _ texts: [String]) -> [(title: String, text: String)] {
             texts.enumerated().map { ($0 == 0 ? title : "", $1.escaped) }
         }
-        var found: [(title: String, text: String)] = []
+        var found = rows("socket", sockets(of: report))
         if let service = report.service {
             let isUnserved = service.isUnserved
             let takers = service.takerTexts.map { (isUnserved ? "not by " : "by ") + $0 }
@@ -75,7 +90,7 @@ struct Info: ParsableCommand {
                         + ($0.requests > 0 ? ", \($0.requests) of \(asked) requests in progress" : "")
                         + ($0.withDescriptors > 0 ? ", \($0.withDescriptors) with descriptors wait" : "")
                         + ($0.memory > 0 ? ", \($0.memory) bytes wait in memory of their own" : "")
-                        + ($0.hasLane ? ", by a lane" : "") + ($0.hasEnded ? ", and has ended" : "")
+                        + way(of: $0, to: report) + ($0.hasEnded ? ", and has ended" : "")
                 })
             found += rows("handling", service.handling.map(\.description))
             found += rows("requests", texts(of: service.requests))
