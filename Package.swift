@@ -162,7 +162,7 @@ let package = Package(
                 "Activation", "Workers", "XPC", "TypedPorts", "Ports", "PortsInspection", "RunLoops", "CRunLoopShims",
                 "SimulatedCalls",
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
-            ], path: "Tests/Simulation", exclude: ["Plants", "plants", "played.txt"],
+            ], path: "Tests/Simulation", exclude: ["Plants", "coverage", "plants", "played.txt"],
             swiftSettings: [.unsafeFlags(["-O", "-enforce-exclusivity=unchecked"])]),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
         .target(
