@@ -75,6 +75,8 @@ final class Promises {
         fileprivate var isFinishing = false
         /// Whether the owner has begun to end the port.
         var isEnding = false
+        /// The processes in a call that ends the port where they have it, or had it when the call began.
+        fileprivate var enders: [Process] = []
         /// When the owner's call that ends the port has returned.
         var endTime: UInt64?
 
@@ -191,9 +193,12 @@ final class Promises {
     private var laneless: Set<ObjectIdentifier> = []
     func makesNoLanes(_ process: Process) { laneless.insert(ObjectIdentifier(process)) }
 
-    /// Whether the current process has the port, and has begun to end it.
+    /// Whether the current process has begun to end the port. Another may have the port by now. “Its own process cannot send
+    /// there, […] and neither finds the name nor sees it in a watch.”
     func isBeingEndedHere(_ port: PortID) -> Bool {
-        ports[port].map { $0.isEnding && $0.owner === machine.current.process } ?? false
+        guard let facts = ports[port] else { return false }
+        let process = machine.current.process
+        return facts.isEnding && facts.owner === process || facts.enders.contains { $0 === process }
     }
 
     /// Whether a process may have taken messages of the port and have died, or may have got them from a borrower.
@@ -240,7 +245,9 @@ final class Promises {
     /// - Parameter home: The port as its present process knows it.
     func ends(_ port: PortID, at home: PortID) {
         machine.story.tell(machine) { "ends port \(port.number)" }
-        if let facts = ports[port], facts.isPresent(at: home) { facts.isEnding = true }
+        guard let facts = ports[port] else { return }
+        facts.enders.append(machine.current.process)
+        if facts.isPresent(at: home) { facts.isEnding = true }
     }
 
     /// An owner ends the port after the requests that it has taken.
@@ -251,7 +258,12 @@ final class Promises {
     ///   - home: The port as its present process knows it.
     ///   - isWhole: Whether the call has waited for all handlers.
     func ended(_ port: PortID, at home: PortID, isWhole: Bool = true) {
-        if let facts = ports[port], facts.isPresent(at: home) { facts.endTime = machine.now }
+        if let facts = ports[port] {
+            if facts.isPresent(at: home) { facts.endTime = machine.now }
+            if let place = facts.enders.firstIndex(where: { $0 === machine.current.process }) {
+                facts.enders.remove(at: place)
+            }
+        }
         if isWhole, !machine.current.process.isExiting,
             machine.files.exists("\(Scenario.directory)/\(home.incarnation)/\(home.number)")
         {
@@ -386,7 +398,7 @@ final class Promises {
     /// - Parameter find: Nil when nobody has the name.
     func find<Found, Failure: Error>(_ name: String, by find: () throws(Failure) -> Found?) throws(Failure) -> Found? {
         let (found, port) = try holder(of: name, during: find)
-        // “The name is never free.” A process that invalidates a borrowed port “does not find its name”.
+        // “The name is never free.”
         if found == nil, let port, !isBeingEndedHere(port) {
             machine.fail("nobody has the name \(name), says a look, and port \(port.number) of \(owner(port)) has it")
         }
@@ -421,7 +433,7 @@ final class Promises {
 
     /// A watch says that the name has gone. The watch of a process that exits sees nobody any more.
     func saysGone(_ name: String, _ port: PortID) {
-        if machine.current.process.isExiting { return }
+        if machine.current.process.isExiting || isBeingEndedHere(port) { return }
         if holders[name] == port, let facts = ports[port], facts.isAlive, !lostNames.contains(name) {
             machine.fail("a watch says that \(name) of the living \(facts.owner) has gone")
         }

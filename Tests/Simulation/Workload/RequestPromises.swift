@@ -135,7 +135,6 @@ final class RequestPromises {
         // “Its sends […] throw unavailable.” Its rights are invalid by then.
         guard let port = facts.port, !facts.asker.isExiting else { return }
         switch error {
-        // “While a borrower invalidates its port, its own process cannot send there.”
         case .isInvalid where ports.isBeingEndedHere(port): return
         case .becameInvalid, .isInvalid:
             guard ports.isAlive(port) || ports.isLent(port) else { return }
