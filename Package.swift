@@ -216,6 +216,9 @@ let package = Package(
         .executableTarget(
             name: "FoundationPortsTestHelper", dependencies: ["FoundationPorts", "Ports"],
             path: "Tests/FoundationPortsTestHelper"),
+        .executableTarget(
+            name: "FoundationAsyncMainHelper", dependencies: ["FoundationPorts"],
+            path: "Tests/FoundationAsyncMainHelper"),
         // Files as they are written on macOS, in both modes of the language.
         .target(
             name: "MacFiles5", dependencies: ["FoundationPorts", "DarwinNames", "TypedPorts"],
@@ -232,7 +235,8 @@ let package = Package(
         .testTarget(
             name: "FoundationPortsTests",
             dependencies: [
-                "FoundationPorts", "Ports", "RunLoops", "FoundationPortsTestHelper", "MacFiles5", "MacFiles6",
+                "FoundationPorts", "Ports", "RunLoops", "FoundationPortsTestHelper", "FoundationAsyncMainHelper",
+                "MacFiles5", "MacFiles6",
                 "MigratedMacFiles", "OwnThread", "TestSupport",
             ]),
         .executableTarget(name: "XPCTestHelper", dependencies: ["XPC", "TestSupport"], path: "Tests/XPCTestHelper"),

@@ -3,3 +3,5 @@
 
 // On macOS, Foundation has a class of this name, for the sake of its `systemDefault()`.
 @_exported import class Ports.PortNameServer
+// For `ThreadRunLoop.main.serveFoundation()`.
+@_exported import class RunLoops.ThreadRunLoop

@@ -86,6 +86,11 @@ import Testing
         port.invalidate()
     }
 
+    @Test func `our loop serves the items of Foundation's main loop under an async main`() {
+        let run = Run(["\(Child.folder)/FoundationAsyncMainHelper"])
+        #expect(run.child.wait() == 0)
+    }
+
     @Test func `ports, the main queue and timers of a main thread take turns`() throws {
         let run = Run(["\(Child.folder)/FoundationPortsTestHelper", "fair"])
         #expect(run.child.wait() == 0)
