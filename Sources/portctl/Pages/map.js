@@ -38,7 +38,7 @@ function processBox(process) {
 }
 
 function remedy(port) {
-  return port.remedy ? make("p", "quiet", `What to do: ${port.remedy}.`) : "";
+  return port.remedy ? make("p", "quiet", ...marked(`What to do: ${port.remedy}.`)) : "";
 }
 
 function portRow(port) {
@@ -52,8 +52,9 @@ function portRow(port) {
     "summary", "handle", make("i", "dot " + port.state), make("span", "name", port.name),
     make("span", "count", counts.join(", ")), badge(port));
   return make(
-    "details", "", port.handle, ...port.details.map(text => make("p", "", text)),
-    port.trouble ? make("p", "", port.trouble) : "", remedy(port), make("p", "quiet", about), make("ul", "", ...sent));
+    "details", "", port.handle, ...port.details.map(text => make("p", "", ...marked(text))),
+    port.trouble ? make("p", "", ...marked(port.trouble)) : "", remedy(port), make("p", "quiet", about),
+    make("ul", "", ...sent));
 }
 
 function edgeRow(edge) {
@@ -75,7 +76,7 @@ function troubleItem(port) {
   const link = make("a", "", port.name);
   link.href = "#";
   link.addEventListener("click", event => { event.preventDefault(); open(port); });
-  const text = [make("p", "", port.trouble ?? ""), remedy(port)];
+  const text = [make("p", "", ...marked(port.trouble ?? "")), remedy(port)];
   return make("li", "", badge(port), make("div", "", link, make("span", "quiet", ` of ${port.owner.title}`), ...text));
 }
 

@@ -104,7 +104,8 @@ extension PortReport {
         ) -> String {
             let sender =
                 origin ?? program.map { "\($0) (pid \(pid))" } ?? (pid > 0 ? "process \(pid)" : "an unknown sender")
-            return "\(name ?? "id \(id)") of \(sender), \(isOlder ? "at least " : "")\(readable(age))"
+            let time = age < .milliseconds(1) ? "just now" : (isOlder ? "at least " : "") + readable(age)
+            return "\(name ?? "id \(id)") of \(sender), \(time)"
         }
         if let message = service?.handling.first {
             return text(
