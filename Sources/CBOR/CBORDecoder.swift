@@ -81,7 +81,7 @@ struct CBORUnkeyedDecodingContainer: UnkeyedDecodingContainer {
 
     init(_ reader: CBORReader, _ start: Int) throws {
         let items = reader.isStringOrTagged(at: start) ? try reader.numberItems(at: start) : nil
-        let (reader, start) = items.map { (CBORReader($0, for: reader), 0) } ?? (reader, start)
+        let (reader, start) = items.map { (CBORReader($0, inPlaceOf: start, in: reader), 0) } ?? (reader, start)
         head = try reader.untaggedHead(at: start)
         (self.reader, self.start, offset) = (reader, start, head.end)
         switch head.major {
@@ -139,6 +139,7 @@ struct CBORUnkeyedDecodingContainer: UnkeyedDecodingContainer {
     @inline(__always)
     private mutating func next<Element>(_ type: Any.Type, _ body: (Int) throws -> Element) throws -> Element {
         guard !isAtEnd, bytes == nil else { throw atEnd(type) }
+        if reader.outlivesParent { throw reader.truncated }
         let element = try body(offset)
         offset = try reader.end(ofItemAt: offset)
         currentIndex += 1

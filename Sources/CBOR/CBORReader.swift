@@ -11,18 +11,23 @@ final class CBORReader {
     @exclusivity(unchecked) private var isOver = true
     /// The bytes, if they are the reader's own.
     private let own: UnsafeMutableRawBufferPointer?
+    /// The reader of the value around, and the place of these items in it.
+    private let parent: (reader: CBORReader, offset: Int)?
 
-    init() { own = nil }
+    init() { (own, parent) = (nil, nil) }
 
-    /// A reader of other items, which it keeps, for the same value.
-    init(_ items: [UInt8], for reader: CBORReader) {
+    /// A reader of other items, which it keeps, in place of one that another reader has.
+    init(_ items: [UInt8], inPlaceOf offset: Int, in reader: CBORReader) {
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: items.count, alignment: 1)
         copy.copyBytes(from: items)
-        own = copy
-        begin(UnsafeRawBufferPointer(copy), makeUserInfo: reader.makeUserInfo)
+        (own, parent) = (copy, (reader, offset))
+        begin(UnsafeRawBufferPointer(copy), makeUserInfo: nil)
     }
 
     deinit { own?.deallocate() }
+
+    /// Whether the value around was decoded, which a container of these items may not outlive.
+    var outlivesParent: Bool { parent.map { $0.reader.isOver || $0.reader.outlivesParent } ?? false }
 
     /// Begins with bytes that stay until ``end()``.
     func begin(_ bytes: UnsafeRawBufferPointer, makeUserInfo: (() -> [CodingUserInfoKey: Any])?) {
@@ -36,7 +41,7 @@ final class CBORReader {
         (makeUserInfo, isOver) = (nil, true)
     }
 
-    var userInfo: [CodingUserInfoKey: Any] { makeUserInfo?() ?? [:] }
+    var userInfo: [CodingUserInfoKey: Any] { parent?.reader.userInfo ?? makeUserInfo?() ?? [:] }
 
     // MARK: Heads
 
@@ -230,9 +235,9 @@ final class CBORReader {
 
     // MARK: Errors
 
-    private var truncated: DecodingError {
+    var truncated: DecodingError {
         malformed(
-            isOver
+            isOver || outlivesParent
                 ? "a container was used after its value was decoded" : "the bytes end inside an item")
     }
 
@@ -245,14 +250,17 @@ final class CBORReader {
     /// The keys and indexes that lead to an item, for an error. They are found by reading from the start. The path is empty
     /// when errors have used up the budget for that: a value may try many types for each item of a large array.
     func path(to target: Int) -> [any CodingKey] {
-        var path: [any CodingKey] = []
+        var path = parent.map { $0.reader.path(to: $0.offset) } ?? []
         var offset = 0
-        while pathBudget > 0, offset < target, let child = try? child(at: offset, holding: target) {
+        while budgetReader.pathBudget > 0, offset < target, let child = try? child(at: offset, holding: target) {
             if let key = child.key { path.append(key) }
             offset = child.offset
         }
         return path
     }
+
+    /// The reader whose budget all readers of a value share.
+    private var budgetReader: CBORReader { parent?.reader.budgetReader ?? self }
 
     private func child(at offset: Int, holding target: Int) throws -> (offset: Int, key: CBORKey?)? {
         let head = try head(at: offset)
@@ -263,7 +271,7 @@ final class CBORReader {
         while !isEnd(at: item, of: head, after: count) {
             let value = head.major == .map ? try end(ofItemAt: item) : item
             let end = try end(ofItemAt: value)
-            pathBudget -= end - item
+            budgetReader.pathBudget -= end - item
             if target < end {
                 guard target >= value else { return nil }
                 return (value, head.major == .map ? try key(at: item) : CBORKey(intValue: Int(count)))

@@ -58,7 +58,10 @@ extension CBORReader {
     func numberItems(at offset: Int) throws -> [UInt8]? {
         let (tag, head) = try taggedHead(at: offset)
         guard head.major == .bytes, let array = tag.flatMap(CBORNumberArray.init(tag:)) else { return nil }
-        if let items = try payload(ofString: head).withUnsafeBytes(array.items) { return items }
+        let items =
+            head.isIndefinite
+            ? try payload(ofString: head).withUnsafeBytes(array.items) : array.items(of: try payload(of: head))
+        if let items { return items }
         throw error("an array of numbers ends inside a number", at: offset)
     }
 

@@ -24,7 +24,8 @@ extension PortService.Sender: CustomStringConvertible {
 extension PortService.Handled: CustomStringConvertible {
     /// The message by the name of its type, else by its id, its sender, and the time since it was taken.
     public var description: String {
-        let time = age < .milliseconds(5) ? "since just now" : "for \(isOlder ? "at least " : "")\(shown(age))"
+        let time =
+            age < .milliseconds(5) && !isOlder ? "since just now" : "for \(isOlder ? "at least " : "")\(shown(age))"
         return "\(subject), in its handler \(time)"
     }
 

@@ -14,6 +14,11 @@ public struct XPCRichError: Error, Sendable, Equatable {
     init(_ text: String, canRetry: Bool = false) { (self.text, self.canRetry) = (text, canRetry) }
 
     init(_ error: PortError) {
+        self.init(error.description, canRetry: error.mayPass)
+    }
+
+    /// An error of a message in a session that is open.
+    init(inSession error: PortError) {
         self.init(error.sessionText ?? error.description, canRetry: error.mayPass)
     }
 

@@ -39,12 +39,12 @@ import Testing
         #expect(abs(since.timeIntervalSinceNow) < 1000)
         #expect(
             registry.portctl("info", "b").output.contains("owner     process \(servers[0].pid)\n"))
-        // Its ZeroMQ socket is bound for its own process and for others, and has the descriptor that wakes it.
+        // Its ZeroMQ socket is bound for its own process and for others.
         let text = registry.portctl("info", "b").output
         let socket = try #require(
             text.firstMatch(
                 of:
-                    /socket +inproc:\/\/(\d+) in its process, whose descriptor (\d+) wakes the port\n +ipc:\/\/(\S+) for/
+                    /socket +inproc:\/\/(\d+) in its process, with the descriptor (\d+)\n +ipc:\/\/(\S+) for/
             ))
         #expect(socket.3.hasPrefix(registry.path + "/") && socket.3.hasSuffix("/\(socket.1)"))
         #expect(FileManager.default.fileExists(atPath: String(socket.3)))

@@ -108,6 +108,46 @@ import TypedPorts
         } catch DecodingError.dataCorrupted(let context) {
             #expect(context.codingPath.last?.intValue == 40)
         }
+        do {
+            _ = try decoded([String: [Int32]].self, encoded(["samples": numbers]))
+            Issue.record("the number fits")
+        } catch DecodingError.dataCorrupted(let context) {
+            #expect(context.codingPath.map(\.stringValue) == ["samples", "Index 40"])
+        }
+    }
+
+    @Test func `a container that outlives its value reads no more numbers`() throws {
+        final class Kept { var container: (any UnkeyedDecodingContainer)? }
+        struct Keeper: Decodable {
+            static let key = CodingUserInfoKey(rawValue: "kept")
+            nonisolated(unsafe) static let kept = Kept()  // Sound: of this test alone.
+            init(from decoder: any Decoder) throws {
+                Self.kept.container = try decoder.unkeyedContainer()
+                #expect(try Self.kept.container?.decode(Int.self) == 1)
+            }
+        }
+        _ = try decoded(Keeper.self, encoded(Array(1...100)))
+        #expect(throws: DecodingError.self) { try Keeper.kept.container?.decode(Int.self) }
+        Keeper.kept.container = nil
+    }
+
+    @Test func `errors in many arrays of numbers share one budget`() throws {
+        struct Guess: Decodable {
+            init(from decoder: any Decoder) throws {
+                if var elements = try? decoder.unkeyedContainer() {
+                    while !elements.isAtEnd { _ = try elements.decode(Guess.self) }
+                    return
+                }
+                let value = try decoder.singleValueContainer()
+                if (try? value.decode(Bool.self)) != nil || (try? value.decode(String.self)) != nil { return }
+                _ = try value.decode(Double.self)
+            }
+        }
+        let arrays = [[Int8]](repeating: [Int8](repeating: 1, count: 1000), count: 300)
+        let bytes = try encoded(arrays)
+        let time = try ContinuousClock().measure { _ = try decoded(Guess.self, bytes) }
+        // With a budget for each array it takes minutes; this is no measurement.
+        #expect(time < .seconds(60))
     }
 
     @Test func `an array of numbers counts as one level`() throws {

@@ -20,8 +20,8 @@ public struct PortService: Sendable, Hashable, Codable {
     public var pools: [Pool] { reportedPools ?? [] }
     /// Nil in the answer of an earlier version.
     var reportedPools: [Pool]?
-    /// The descriptor of the port's ZeroMQ socket in the owner's process, which wakes the port's takers; nil for a port that
-    /// has ended, and in the answer of an earlier version.
+    /// The descriptor of the port's ZeroMQ socket (`ZMQ_FD`) in the owner's process; nil for a port that has ended, and in the
+    /// answer of an earlier version.
     public package(set) var descriptor: Int32?
 
     private enum CodingKeys: String, CodingKey {

@@ -1,6 +1,9 @@
 import Glibc
 
 extension PortNameServer {
+    /// The longest path of a directory, in bytes.
+    package static var longestPath: Int { RegistryDirectory.longestPath }
+
     /// Gives a name to a port of this process. The corresponding method is NSPortNameServer's `registerPort:name:`.
     /// - Throws: ``PortError``: `nameInUse` with the owner's pid, `badName`, `isInvalid`, `unavailable` while the port is being
     ///   handed over to another process, or an error of the directory.

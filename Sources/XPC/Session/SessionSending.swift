@@ -94,7 +94,7 @@ extension SessionCore {
 
     private func outcomeHandler(_ number: UInt64) -> @Sendable (Result<MachPort.Message, PortError>) -> Void {
         { [weak self] outcome in
-            self?.ended(number, outcome.mapError { XPCRichError($0) }, isReply: outcome.isReply)
+            self?.ended(number, outcome.mapError { XPCRichError(inSession: $0) }, isReply: outcome.isReply)
         }
     }
 

@@ -58,9 +58,9 @@ struct Info: ParsableCommand {
         return sender.hasLane ? ", by a lane" : sender.hasEnded ? "" : ", by ZeroMQ"
     }
 
-    /// Where the port's socket is bound, and what wakes its takers.
+    /// Where the port's socket is bound, and its descriptor (`ZMQ_FD`).
     private func sockets(of report: PortReport) -> [String] {
-        let descriptor = report.service?.descriptor.map { ", whose descriptor \($0) wakes the port" } ?? ""
+        let descriptor = report.service?.descriptor.map { ", with the descriptor \($0)" } ?? ""
         return [
             "inproc://\(report.registration.socketNumber) in its process" + descriptor,
             "ipc://\(report.registration.socketPath) for other processes",

@@ -4,11 +4,14 @@ import PortsInspection
 import RunLoops
 
 extension PortNameServer {
-    /// Whether only the directory is missing. A command that looks does not make it. One that could not be made is an error of
-    /// the calls below.
+    /// Whether the directory is not there, and could be made. A command that looks does not make it.
     var isMissing: Bool {
-        guard path.hasPrefix("/"), access(path, F_OK) != 0, errno == ENOENT else { return false }
-        return access(String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) + "/", F_OK) == 0
+        var status = stat()
+        guard path.hasPrefix("/"), path.utf8.count <= Self.longestPath, lstat(path, &status) != 0, errno == ENOENT
+        else {
+            return false
+        }
+        return access(String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) + "/", W_OK | X_OK) == 0
     }
 
     /// The names of the directory; empty when the directory does not exist.
@@ -104,7 +107,7 @@ extension PortReport {
         ) -> String {
             let sender =
                 origin ?? program.map { "\($0) (pid \(pid))" } ?? (pid > 0 ? "process \(pid)" : "an unknown sender")
-            let time = age < .milliseconds(1) ? "just now" : (isOlder ? "at least " : "") + readable(age)
+            let time = age < .milliseconds(1) && !isOlder ? "just now" : (isOlder ? "at least " : "") + readable(age)
             return "\(name ?? "id \(id)") of \(sender), \(time)"
         }
         if let message = service?.handling.first {
