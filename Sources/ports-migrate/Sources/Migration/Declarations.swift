@@ -3,6 +3,8 @@ import SwiftSyntax
 /// The declarations of a file, by name.
 final class Declarations: SyntaxVisitor {
     private(set) var types: Set<String> = []
+    /// The types that have further names.
+    private(set) var aliases: [String: TypeSyntax] = [:]
     private(set) var members: [String: [MemberBlockItemListSyntax]] = [:]
     private(set) var functions: [String: [FunctionDeclSyntax]] = [:]
 
@@ -25,6 +27,7 @@ final class Declarations: SyntaxVisitor {
 
     override func visit(_ node: TypeAliasDeclSyntax) -> SyntaxVisitorContinueKind {
         types.insert(node.name.text)
+        aliases[node.name.text] = node.initializer.value
         return .skipChildren
     }
 

@@ -46,7 +46,17 @@ final class Imports: ActiveCodeVisitor {
     func complete(_ file: SourceFileSyntax) {
         remarkOnConditional(file)
         let needed = findings.modules.subtracting(imported)
-        for node in ofFile where Linux.missingModules.contains(module(of: node)) { replace(node) }
+        for node in ofFile {
+            let name = module(of: node)
+            if Linux.missingModules.contains(name) {
+                replace(node)
+            } else if Linux.mayLack(name) {
+                findings.remark(
+                    node,
+                    "if \(name) is a module of Apple's, it is not there on Linux: put the import, and what uses it, between "
+                        + "#if canImport(\(name)) and #endif")
+            }
+        }
         var added = needed.sorted()
         if needed.contains("FoundationPorts"), imported.isDisjoint(with: ["Foundation", "CoreFoundation"]) {
             added.insert("Foundation", at: 0)
@@ -117,6 +127,9 @@ final class Imports: ActiveCodeVisitor {
         "Darwin": "", "ObjectiveC": "", "os": "", "OSLog": "", "simd": "",
         "System": "use SystemPackage of the package swift-system",
         "Combine": "use closures or AsyncStream",
+        "CommonCrypto": "use Crypto of the package swift-crypto",
+        "CryptoKit": "use Crypto of the package swift-crypto",
+        "Network": "use swift-nio, or Glibc's sockets",
     ]
 
     private func removeLine(_ node: ImportDeclSyntax) {

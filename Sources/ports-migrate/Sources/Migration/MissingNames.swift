@@ -1,5 +1,8 @@
 /// Names of macOS that Linux lacks, with advice.
 enum MissingNames {
+    /// Every name with advice, and the beginnings of names with it.
+    static var all: [String] { advice.keys.sorted() + families.map(\.prefix) }
+
     /// Advice on a name; nil when there is none.
     static func advice(on name: String) -> String? {
         if let advice = advice[name] { return advice }
@@ -10,9 +13,6 @@ enum MissingNames {
     private static let advice = [
         "AEInstallEventHandler": "there are no Apple events; send messages to a port",
         "Bundle.main.bundleIdentifier": "a command has none and gets nil; write the identifier",
-        "CFNotificationCenterGetDarwinNotifyCenter": subscribers,
-        "CFNotificationCenterGetDistributedCenter": subscribers,
-        "DistributedNotificationCenter": subscribers,
         "NSAppleScript": "there are no Apple events; send messages to a port",
         "NSConnection": "there are no distributed objects; use TypedPorts",
         "NSFileCoordinator": "lock the file with flock",
@@ -27,7 +27,6 @@ enum MissingNames {
     ]
 
     private static let families = [
-        (prefix: "CFMachPort", advice: "there is no Mach kernel; use NSMachPort, or CFMessagePort"),
         (prefix: "NSXPC", advice: "use XPCSession and XPCListener, or TypedPorts: the page about XPC says how"),
         (prefix: "OSAtomic", advice: "use Atomic of the module Synchronization"),
         (prefix: "OSSpinLock", advice: lock),
@@ -39,7 +38,6 @@ enum MissingNames {
         "NSXPCConnectionInterrupted", "NSXPCConnectionInvalid", "NSXPCConnectionReplyInvalid",
     ]
 
-    private static let subscribers = "keep a list of subscribers' ports in a daemon, and send to each"
     private static let lock = "use os_unfair_lock, which DarwinNames has, or Mutex of the module Synchronization"
 
     /// Advice on names of the modules `os` and `OSLog`. Other modules have the same names.
@@ -50,6 +48,18 @@ enum MissingNames {
         "os_log": "use swift-log, or print",
         "os_signpost": "use swift-distributed-tracing",
     ]
+
+    /// Names of peer requirements, which Linux has, and which no process meets there.
+    static let unmet: Set<String> = [
+        "hasEntitlement", "isFromSameTeam", "isPlatformCode", "lightweightCodeRequirements",
+        "setCodeSigningRequirement",
+    ]
+
+    /// Whether a name has the prefix of UIKit.
+    static func isOfUIKit(_ name: String) -> Bool {
+        name.hasPrefix("UI") && name.dropFirst(2).first?.isUppercase == true
+            && name.dropFirst(3).first?.isLowercase == true
+    }
 
     /// Whether a name has the prefix of AppKit, Core Graphics or Accessibility, and Foundation for Linux lacks it.
     static func isOfAppKit(_ name: String) -> Bool {

@@ -8,15 +8,17 @@ final class Names: ActiveCodeVisitor {
     private var left: [String: (node: Syntax, count: Int)] = [:]
     private(set) var usesAppKit = false
     private var importsLogging = false
+    private var importsUIKit = false
 
     init(_ findings: Findings, declared: Set<String>) {
         (self.findings, self.declared) = (findings, declared)
         super.init()
     }
 
-    /// Looks for imports of `os`, also between `#if` and `#endif`, where a migration puts them.
+    /// Looks for imports of `os` and `UIKit`, also between `#if` and `#endif`, where a migration puts them.
     func noteImports(_ file: SourceFileSyntax) {
         importsLogging = file.description.contains(/(?m)^\s*(@\w+ )*import (os|OSLog)\b/)
+        importsUIKit = file.description.contains(/(?m)^\s*(@\w+ )*import UIKit\b/)
     }
 
     override func visit(_ node: DeclReferenceExprSyntax) -> SyntaxVisitorContinueKind {
@@ -53,7 +55,8 @@ final class Names: ActiveCodeVisitor {
         guard !declared.contains(name) else { return }
         if PortableNames.isOfFoundationPorts(name) { findings.modules.insert("FoundationPorts") }
         if PortableNames.isOfDarwinNames(name) { findings.modules.insert("DarwinNames") }
-        let isOfAppKit = MissingNames.isOfAppKit(name)
+        if PortableNames.isOfXPC(name) { findings.modules.insert("XPC") }
+        let isOfAppKit = MissingNames.isOfAppKit(name) || importsUIKit && MissingNames.isOfUIKit(name)
         if isOfAppKit { usesAppKit = true }
         if advice(name) != nil || isOfAppKit {
             left[name, default: (Syntax(token), 0)].count += 1

@@ -58,9 +58,6 @@ final class ObjectiveC: ActiveCodeVisitor {
         let name = node.calledExpression.trimmedDescription
         let labels = node.arguments.map { $0.label?.text ?? "_" }
         switch (name, labels) {
-        case ("Port", []) where node.trailingClosure == nil && !declarations.types.contains("Port"):
-            findings.edits.replace(node.calledExpression.range, with: "NSMachPort")
-            findings.modules.insert("FoundationPorts")
         case (_, ["timeInterval", "target", "selector", "userInfo", "repeats"]):
             let isScheduled = name.hasSuffix("scheduledTimer")
             rewriteTimer(node, [isScheduled ? ("withTimeInterval", 0) : ("timeInterval", 0), ("repeats", 4)])

@@ -1,7 +1,8 @@
 /// Names of macOS that modules of swift-ports have.
 enum PortableNames {
     static func isOfFoundationPorts(_ name: String) -> Bool {
-        foundationPorts.contains(name) || name.hasPrefix("kCF")
+        foundationPorts.contains(name)
+            || ["kCF", "mach_msg", "mach_port_", "bootstrap_", "MACH_"].contains { name.hasPrefix($0) }
             || (name.hasPrefix("CF") && name.dropFirst(2).first?.isUppercase == true)
     }
 
@@ -13,10 +14,19 @@ enum PortableNames {
     }
 
     private static let foundationPorts: Set<String> = [
-        "DarwinBoolean", "KERN_SUCCESS", "MACH_PORT_NULL", "MessagePort", "MessagePortNameServer", "NSMachPort",
-        "NSMachPortDelegate",
-        "NSMessagePort", "NSMessagePortNameServer", "NSPort", "NSPortMessage", "Port", "PortDelegate", "PortMessage",
-        "PortNameServer", "commonModes", "defaultMode", "getCFRunLoop", "kern_return_t", "mach_port_t",
+        "DarwinBoolean", "DistributedNotificationCenter", "KERN_SUCCESS", "MessagePort", "MessagePortNameServer",
+        "NSDistributedNotificationCenter", "NSMachBootstrapServer", "NSMachPort", "NSMachPortDelegate", "NSMessagePort",
+        "NSMessagePortNameServer", "NSPort", "NSPortMessage", "NSSocketPortNameServer", "Port", "PortDelegate",
+        "PortMessage", "PortNameServer", "SocketPortNameServer", "commonModes", "defaultMode", "getCFRunLoop",
+        "kern_return_t", "vm_deallocate",
+    ]
+
+    /// On macOS, Foundation exports the module XPC.
+    static func isOfXPC(_ name: String) -> Bool { xpc.contains(name) }
+
+    private static let xpc: Set<String> = [
+        "XPCArray", "XPCDictionary", "XPCEndpoint", "XPCListener", "XPCPeerHandler", "XPCPeerRequirement",
+        "XPCReceivedMessage", "XPCRichError", "XPCSession",
     ]
 
     private static let darwinNames: Set<String> = [

@@ -146,6 +146,61 @@ struct TypeFinder {
         return nil
     }
 
+    /// The type that its surroundings give to an expression, such as `.init()`; nil when the file does not say it.
+    func expectedType(of expression: ExprSyntax) -> ValueType? {
+        guard let parent = expression.parent else { return nil }
+        if let clause = parent.as(InitializerClauseSyntax.self) {
+            let type =
+                clause.parent?.as(PatternBindingSyntax.self)?.typeAnnotation?.type
+                ?? clause.parent?.as(FunctionParameterSyntax.self)?.type
+            return type.flatMap { ValueType($0) }
+        }
+        if let element = parent.as(LabeledExprSyntax.self) { return parameterType(of: element) }
+        if let list = parent.as(ExprListSyntax.self) {
+            // `port = .init()`, and `port ?? .init()`.
+            let elements = Array(list)
+            guard let index = elements.firstIndex(where: { $0.id == expression.id }), index >= 2 else { return nil }
+            let isKnown =
+                elements[index - 1].is(AssignmentExprSyntax.self) || elements[index - 1].trimmedDescription == "??"
+            return isKnown ? type(of: elements[index - 2])?.wrapped : nil
+        }
+        let isResult =
+            parent.is(ReturnStmtSyntax.self)
+            || parent.as(CodeBlockItemSyntax.self)?.parent?.as(CodeBlockItemListSyntax.self)?.count == 1
+        return isResult ? resultType(around: parent) : nil
+    }
+
+    /// The type of the parameter for an argument, if the file has the function.
+    private func parameterType(of argument: LabeledExprSyntax) -> ValueType? {
+        guard let arguments = argument.parent?.as(LabeledExprListSyntax.self),
+            let call = arguments.parent?.as(FunctionCallExprSyntax.self)
+        else { return nil }
+        let name =
+            call.calledExpression.as(MemberAccessExprSyntax.self)?.declName.baseName.text
+            ?? call.calledExpression.trimmedDescription
+        let label = argument.label?.text ?? "_"
+        let types = (declarations.functions[name] ?? []).compactMap { function in
+            function.signature.parameterClause.parameters.first { $0.firstName.text == label }?.type
+        }
+        return types.first.flatMap { ValueType($0) }
+    }
+
+    /// The type that the innermost function, accessor or variable around a node returns.
+    private func resultType(around node: Syntax) -> ValueType? {
+        var node = node.parent
+        while let current = node {
+            if current.is(ClosureExprSyntax.self) { return nil }
+            if let function = current.as(FunctionDeclSyntax.self) {
+                return function.signature.returnClause.flatMap { ValueType($0.type) }
+            }
+            if let binding = current.as(PatternBindingSyntax.self) {
+                return binding.typeAnnotation.flatMap { ValueType($0.type) }
+            }
+            node = current.parent
+        }
+        return nil
+    }
+
     /// The type that the functions of a name return, if all of the file's return the same.
     private func function(_ name: String) -> ValueType? {
         let results = (declarations.functions[name] ?? []).map { function in

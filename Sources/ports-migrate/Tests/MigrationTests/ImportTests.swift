@@ -80,6 +80,38 @@ struct ImportTests {
         #expect(try Migration(migration.text).text == migration.text)
     }
 
+    @Test(arguments: [
+        ("import AppKit\nimport OSAKit\n", "OSAKit"), ("import CoreBluetooth\n", "CoreBluetooth"),
+        ("import Foundation\nimport Network\n", "Network"), ("import CryptoKit\n", "CryptoKit"),
+    ])
+    func `frameworks of macOS are named`(_ source: String, _ name: String) throws {
+        let left = try Migration(source).remarks
+        #expect(left.map(\.text).contains { $0.hasPrefix("\(name) is not there on Linux: ") })
+    }
+
+    @Test func `a module that may be one of Apple's is left, and so is one of ours or of a package`() throws {
+        #expect(
+            try remarks("import Foundation\nimport ParkingKit\nimport CoreFoundationPorts\nimport NIOCore\n") == [
+                "2:1: if ParkingKit is a module of Apple's, it is not there on Linux: put the import, and what uses it, "
+                    + "between #if canImport(ParkingKit) and #endif"
+            ])
+    }
+
+    @Test func `UIKit stays for who uses it`() throws {
+        let source = "import UIKit\n\nlet view = UIView()\n"
+        let migration = try Migration(source)
+        #expect(
+            migration.text == "#if canImport(UIKit)\nimport UIKit\n#endif\nimport Foundation\n\nlet view = UIView()\n")
+        #expect(migration.remarks.map(\.text).contains { $0.hasPrefix("UIView is not there on Linux") })
+        #expect(try Migration("import UIKit\n\nlet data = Data()\n").text == "import Foundation\n\nlet data = Data()\n")
+    }
+
+    @Test func `XPC, which Foundation exports on macOS, is imported`() throws {
+        #expect(
+            try Migration("import Foundation\n\nlet s = try XPCSession(machService: name)\n").text
+                == "import Foundation\nimport XPC\n\nlet s = try XPCSession(machService: name)\n")
+    }
+
     @Test func `other modules are left`() throws {
         #expect(
             try remarks("import Foundation\nimport IOKit\n") == [

@@ -1,5 +1,7 @@
-import Migration
+import Foundation
 import Testing
+
+@testable import Migration
 
 struct NameTests {
     @Test func `a name of the module Darwin is one of Foundation`() throws {
@@ -12,13 +14,13 @@ struct NameTests {
             import os
             let log = Logger(subsystem: "a", category: "b")
             let connection = NSXPCConnection(serviceName: "c")
-            DistributedNotificationCenter.default().post(name: n, object: nil)
+            let script = NSAppleScript(source: "d")
             OSAtomicIncrement32(&count)
 
             """
         let remarks = try Migration(source).remarks
         #expect(remarks.map(\.line) == [5, 6, 7, 8])
-        #expect(remarks.map(\.column) == [11, 18, 1, 1])
+        #expect(remarks.map(\.column) == [11, 18, 14, 1])
         #expect(
             remarks[1].text
                 == "NSXPCConnection is not there on Linux: use XPCSession and XPCListener, or TypedPorts: the page about XPC says how"
@@ -36,9 +38,71 @@ struct NameTests {
             ])
     }
 
-    @Test(arguments: ["xpc_connection_create", "NSXPCListenerEndpoint", "OSAtomicAdd64Barrier", "CFMachPortInvalidate"])
+    @Test(arguments: ["xpc_connection_create", "NSXPCListenerEndpoint", "OSAtomicAdd64Barrier", "OSSpinLockLock"])
     func `a family of names has one advice`(_ name: String) throws {
         #expect(try remarks("import Foundation\nlet x = \(name)\n").count == 1)
+    }
+
+    @Test func `what this package has by now is not said to be missing`() throws {
+        let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .appendingPathComponent("../../../../Sources").standardizedFileURL
+        var declarations = ""
+        for module in ["FoundationPorts", "CoreFoundationPorts", "CCoreFoundationPorts", "DarwinNames", "XPC"] {
+            let files = FileManager.default.enumerator(atPath: folder.appendingPathComponent(module).path)
+            for case let name as String in try #require(files) where name.hasSuffix(".swift") || name.hasSuffix(".h") {
+                let path = folder.appendingPathComponent(module).appendingPathComponent(name)
+                for line in try String(contentsOf: path, encoding: .utf8).split(separator: "\n") {
+                    let isDeclared = ["public ", "open ", "CF_EXPORT ", "extern "].contains { line.hasPrefix($0) }
+                    if isDeclared { declarations += line + "\n" }
+                }
+            }
+        }
+        #expect(declarations.contains("CFNotificationCenterGetDistributedCenter("))
+        for name in MissingNames.all {
+            #expect(!declarations.contains(try Regex("\\b\(NSRegularExpression.escapedPattern(for: name))")), "\(name)")
+        }
+    }
+
+    @Test(arguments: [
+        "DistributedNotificationCenter.default()", "CFNotificationCenterGetDarwinNotifyCenter()", "mach_port_allocate",
+        "CFMachPortCreate", "SocketPortNameServer()", "bootstrap_look_up",
+    ])
+    func `names that this package has are imported`(_ name: String) throws {
+        let migration = try Migration("import Foundation\n\nlet x = \(name)\n")
+        #expect(migration.modules == ["FoundationPorts"])
+        #expect(migration.remarks == [])
+    }
+
+    @Test func `a condition on a version that turns on what Linux refuses is left`() throws {
+        let source = """
+            import Foundation
+            import XPC
+            func listen() throws {
+                if #available(macOS 26, *) { try take(.isFromSameTeam()) } else { try take(nil) }
+                guard #available(macOS 13, *) else { return }
+                SMAppService.mainApp.register()
+                if #available(macOS 12, *) { print(1) }
+            }
+
+            """
+        let left = try remarks(source)
+        #expect(left.count == 3)
+        #expect(left[0].hasPrefix("4:8: this holds on Linux, where isFromSameTeam does not work: "))
+        #expect(left[1].hasPrefix("5:11: this holds on Linux, where SMAppService does not work: "))
+    }
+
+    @Test func `an async main beside the main loop is left`() throws {
+        func source(_ line: String) -> String {
+            "import Foundation\n\n@main struct Daemon {\n    static func main() async {\n        \(line)\n    }\n}\n"
+        }
+        #expect(
+            try remarks(source("RunLoop.main.add(timer, forMode: .common)")) == [
+                "4:17: nobody runs RunLoop.main under an async main on Linux: call ThreadRunLoop.main.serveFoundation() "
+                    + "first in it"
+            ])
+        #expect(try remarks(source("RunLoop.main.run(until: .distantFuture)")) == [])
+        #expect(try remarks(source("ThreadRunLoop.main.serveFoundation(); use(RunLoop.main)")) == [])
+        #expect(try remarks("import Foundation\nuse(RunLoop.main)\n") == [])
     }
 
     @Test func `a command has no identifier`() throws {

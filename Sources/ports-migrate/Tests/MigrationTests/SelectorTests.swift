@@ -130,9 +130,38 @@ struct SelectorTests {
             ])
     }
 
-    @Test func `Port() is what it makes on macOS`() throws {
-        #expect(try migrated("let port = Port()") == "let port = NSMachPort()")
-        #expect(try migrated("class Port {}\nlet port = Port()") == "class Port {}\nlet port = Port()")
+    @Test(arguments: [
+        ("let port = Port()", "let port = NSMachPort()"),
+        ("let port = Foundation.Port()", "let port = NSMachPort()"),
+        ("let port = Port.init()", "let port = NSMachPort.init()"),
+        ("let port: Port = .init()", "let port: Port = NSMachPort()"),
+        ("var port: Port? = .init()", "var port: Port? = NSMachPort()"),
+        ("let port: NSPort = NSPort()", "let port: NSPort = NSMachPort()"),
+        ("typealias P = Port\nlet port = P()", "typealias P = Port\nlet port = NSMachPort()"),
+        ("func make() -> Port { .init() }", "func make() -> Port { NSMachPort() }"),
+        ("func make() -> Port {\n    return .init()\n}", "func make() -> Port {\n    return NSMachPort()\n}"),
+        ("var made: Port { .init() }", "var made: Port { NSMachPort() }"),
+        (
+            "func take(_ port: Port = .init()) {}\ntake(.init())",
+            "func take(_ port: Port = NSMachPort()) {}\ntake(NSMachPort())"
+        ),
+        ("var port: Port?\nport = .init()", "var port: Port?\nport = NSMachPort()"),
+        ("let port: Port?\nuse(port ?? .init())", "let port: Port?\nuse(port ?? NSMachPort())"),
+        (
+            "class C {\n    var port: Port\n    init() { self.port = .init() }\n}",
+            "class C {\n    var port: Port\n    init() { self.port = NSMachPort() }\n}"
+        ),
+        ("class Port {}\nlet port = Port()", "class Port {}\nlet port = Port()"),
+        ("let port: MessagePort = .init()", "let port: MessagePort = .init()"),
+        ("let date: Date = .init()", "let date: Date = .init()"),
+    ])
+    func `a Port that is made is an NSMachPort, as on macOS`(_ source: String, _ expected: String) throws {
+        #expect(try migrated(source) == expected)
+    }
+
+    @Test func `another file's Port is no port of Foundation's`() throws {
+        let source = "let port: Port = .init()\n"
+        #expect(try Migration(source, declared: ["Port"]).text.hasSuffix(source))
         #expect(try migrated("let port = Port(1)") == "let port = Port(1)")
     }
 }

@@ -1,0 +1,45 @@
+import SwiftSyntax
+
+/// Finds an async `main` beside uses of the main loop, which nobody serves then on Linux.
+final class AsyncMain: ActiveCodeVisitor {
+    private(set) var findings: Findings
+    private var main: TokenSyntax?
+    private var usesMainLoop = false
+    private var servesLoop = false
+
+    init(_ findings: Findings) {
+        self.findings = findings
+        super.init()
+    }
+
+    override func visit(_ node: FunctionDeclSyntax) -> SyntaxVisitorContinueKind {
+        let isStatic = node.modifiers.contains { ["static", "class"].contains($0.name.text) }
+        if isStatic, node.name.text == "main", node.signature.effectSpecifiers?.asyncSpecifier != nil {
+            main = node.name
+        }
+        return .visitChildren
+    }
+
+    override func visit(_ node: MemberAccessExprSyntax) -> SyntaxVisitorContinueKind {
+        if ["RunLoop.main", "Foundation.RunLoop.main"].contains(node.trimmedDescription) { usesMainLoop = true }
+        if node.trimmedDescription.hasPrefix("RunLoop.main.run") { servesLoop = true }
+        return .visitChildren
+    }
+
+    override func visit(_ node: DeclReferenceExprSyntax) -> SyntaxVisitorContinueKind {
+        switch node.baseName.text {
+        case "CFRunLoopGetMain": usesMainLoop = true
+        case "CFRunLoopRun", "serveFoundation": servesLoop = true
+        default: break
+        }
+        return .visitChildren
+    }
+
+    func complete() {
+        guard let main, usesMainLoop, !servesLoop else { return }
+        findings.remark(
+            main,
+            "nobody runs RunLoop.main under an async main on Linux: call ThreadRunLoop.main.serveFoundation() first in it"
+        )
+    }
+}

@@ -1,0 +1,39 @@
+import SwiftSyntax
+
+/// Finds conditions such as `#available(macOS 26, *)` that turn on what Linux lacks or refuses: they all hold there.
+final class Availability: ActiveCodeVisitor {
+    private let declared: Set<String>
+    private(set) var findings: Findings
+
+    init(_ findings: Findings, declared: Set<String>) {
+        (self.findings, self.declared) = (findings, declared)
+        super.init()
+    }
+
+    override func visit(_ node: AvailabilityConditionSyntax) -> SyntaxVisitorContinueKind {
+        guard node.availabilityKeyword.tokenKind == .poundAvailable, let code = code(after: node) else {
+            return .visitChildren
+        }
+        let used = code.lazy.flatMap { $0.tokens(viewMode: .sourceAccurate) }.first { token in
+            guard case .identifier(let name) = token.tokenKind, !self.declared.contains(name) else { return false }
+            return MissingNames.unmet.contains(name) || MissingNames.advice(on: name) != nil
+        }
+        if let used {
+            findings.remark(
+                node,
+                "this holds on Linux, where \(used.text) does not work: put what it turns on between #if !os(Linux) and "
+                    + "#endif")
+        }
+        return .visitChildren
+    }
+
+    /// The code that runs where the condition holds.
+    private func code(after node: AvailabilityConditionSyntax) -> [Syntax]? {
+        guard let statement = node.parent?.parent?.parent else { return nil }
+        if let statement = statement.as(IfExprSyntax.self) { return [Syntax(statement.body)] }
+        guard statement.is(GuardStmtSyntax.self), let item = statement.parent,
+            let items = item.parent?.as(CodeBlockItemListSyntax.self)
+        else { return nil }
+        return items.filter { $0.position > item.position }.map { Syntax($0) }
+    }
+}
