@@ -90,6 +90,23 @@ import Testing
         #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
     }
 
+    @Test func `a name that the borrower takes just as it ends the port stays for the lender`() throws {
+        let borrower = homes.runtime()
+        let lent = try lend(to: borrower)
+        let exposure = lent.port.receiver.exposure
+        let directory = try exposure.directoryOfSocket()
+        let entry = try NameEntry("service", of: exposure, isService: true)
+        let goOn = try block(try lent.loan.receiveRight.offer.channel.retainedRuntime())
+        lent.port.invalidate()
+        // The entry was written before, and the port is told after its end.
+        #expect(exposure.took(entry, in: directory, hasCome: true))
+        let other = try MachPort(nameServer: borrower.nameServer)
+        #expect(errorKind { try borrower.nameServer.register(other, name: "service") } == "nameInUse")
+        goOn.open()
+        let port = try lent.loan.takeBack(before: .patience)
+        #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
+    }
+
     @Test func `a name that its port's borrower has given up does not come back when another port has it`() throws {
         let borrower = homes.runtime()
         let lent = try lend(to: borrower)

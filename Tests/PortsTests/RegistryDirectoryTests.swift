@@ -419,7 +419,7 @@ import Testing
             do { try interruption.withLock { $0.take() }?() } catch { Issue.record(error) }
             return WireRight(id: id, queueLimit: 1, limit: 1, path: path)
         }
-        func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool { true }
+        func took(_ entry: NameEntry, in directory: RegistryDirectory, hasCome: Bool) -> Bool { true }
         func gaveUpName(_ name: String, in directory: RegistryDirectory) {}
     }
 
@@ -441,7 +441,7 @@ import Testing
             if attempt == 1 { throw .directory(path, call: "open", errno: EACCES) }
             return WireRight(id: id, queueLimit: 1, limit: 1, path: path)
         }
-        func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool {
+        func took(_ entry: NameEntry, in directory: RegistryDirectory, hasCome: Bool) -> Bool {
             names.withLock { $0.append(entry.name) }
             return true
         }

@@ -12,8 +12,14 @@ final class Exposure: RegisteredPort {
         var names = RecentSet<RegisteredName>()
         /// Whether other processes cannot connect, because the port moves.
         var isHidden = false
-        /// Whether the entries of the names were left to another process.
-        var hasLeftNames = false
+        /// What the port's end has done with the names; nil before.
+        var end: NamesEnd?
+    }
+
+    private enum NamesEnd {
+        /// Their entries were left to another process.
+        case left
+        case abandoned
     }
 
     private let channel: SendChannel
@@ -132,27 +138,35 @@ final class Exposure: RegisteredPort {
 
     /// Releases the directories, which hold descriptors.
     func close() {
-        let former = state.withLock { exchange(&$0, with: State()) }
+        let former = state.withLock { exchange(&$0, with: State(end: .abandoned)) }
         withExtendedLifetime(former) {}
     }
 
     // MARK: Names
 
-    func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool {
+    func took(_ entry: NameEntry, in directory: RegistryDirectory, hasCome: Bool) -> Bool {
         let name = RegisteredName(directory: directory, name: entry.name, isService: entry.isService)
-        let isTaken = state.withLock { state in
+        let (isTaken, end) = state.withLock { state -> (Bool, NamesEnd?) in
             // The next owner may have been told the names already. A directory may have taken another's place.
             if state.isHidden {
                 let path = directory.path
                 let isKnown = state.names.elements.contains { $0.name == entry.name && $0.directory.path == path }
-                guard isKnown else { return false }
+                guard isKnown else { return (false, nil) }
             }
             state.names.insert(name)
-            return true
+            return (true, state.end)
         }
         guard isTaken else { return false }
         tell(entry.name)
-        if !intake.isOpen { directory.abandon(entry.name, of: id) }
+        // An end that comes now finds the name among the others.
+        switch end {
+        case nil: break
+        case .left where hasCome:
+            directory.leave(entry.name, of: id)
+            Self.abandon([name], of: id, whenTakenOn: registry.housekeeping)
+        // The lender knows nothing of a name that was registered here just now.
+        case .left, .abandoned: directory.abandon(entry.name, of: id)
+        }
         return true
     }
 
@@ -178,8 +192,13 @@ final class Exposure: RegisteredPort {
         for peer in channel.channels.control.watchers(of: id.number) { peer.tell(name, of: id.number) }
     }
 
-    func abandonNames() {
-        for held in state.withLock({ $0.names.elements }) { held.directory.abandon(held.name, of: id) }
+    func abandonNames() { for held in endNames(.abandoned) { held.directory.abandon(held.name, of: id) } }
+
+    private func endNames(_ end: NamesEnd) -> [RegisteredName] {
+        state.withLock { state in
+            state.end = end
+            return state.names.elements
+        }
     }
 
     /// Gives the names up when the next owner, or the lender, has them, or when the port has ended.
@@ -200,14 +219,10 @@ final class Exposure: RegisteredPort {
 
     /// Leaves the names to the port's next home, or its lender, which removes their entries when it has written its own.
     func leaveNames() {
-        let names = state.withLock { state in
-            state.hasLeftNames = true
-            return state.names.elements
-        }
-        for held in names { held.directory.leave(held.name, of: id) }
+        for held in endNames(.left) { held.directory.leave(held.name, of: id) }
     }
 
-    var hasLeftNames: Bool { state.withLock { $0.hasLeftNames } }
+    var hasLeftNames: Bool { state.withLock { $0.end == .left } }
 
     /// The registered names, with internal names of the library.
     var names: [String] { state.withLock { $0.names.elements.map(\.name) } }

@@ -22,7 +22,7 @@ extension RegistryDirectory {
             return true
         }
         guard isHere else { return false }
-        guard port.took(entry, in: self) else {
+        guard port.took(entry, in: self, hasCome: false) else {
             abandon(name, of: port.id)
             throw .unavailable(reason: Self.isHandedOver)
         }
@@ -50,7 +50,7 @@ extension RegistryDirectory {
                 return own.names[file] == entry
             }
             guard isFree else { continue }
-            guard port.took(entry, in: other) else {
+            guard port.took(entry, in: other, hasCome: false) else {
                 other.own.withLock { if $0.names[file] == entry { $0.names[file] = nil } }
                 continue
             }
@@ -137,7 +137,7 @@ extension RegistryDirectory {
         }
         guard let isHere else { return true }
         guard isHere else { return false }
-        guard port.took(entry, in: self) else {
+        guard port.took(entry, in: self, hasCome: true) else {
             abandon(name, of: port.id)
             throw .unavailable(reason: Self.isHandedOver)
         }

@@ -11,8 +11,9 @@ protocol RegisteredPort: AnyObject, Sendable {
     /// Lets other processes connect to the port, and returns the right to this home.
     func exposedRight() throws(PortError) -> WireRight
     /// Called when the port has got a name. The port gives the name up at its end.
+    /// - Parameter hasCome: Whether the name has come with the port from another process, to which it may go back.
     /// - Returns: False when the port is being handed over, and the name would stay behind.
-    func took(_ entry: NameEntry, in directory: RegistryDirectory) -> Bool
+    func took(_ entry: NameEntry, in directory: RegistryDirectory, hasCome: Bool) -> Bool
     /// Called when the port has given a name up.
     func gaveUpName(_ name: String, in directory: RegistryDirectory)
 }
