@@ -52,9 +52,80 @@ struct CBORNumberArray {
     }
 }
 
-/// A number whose arrays are encoded as one byte string: the array's memory on a little-endian machine.
+/// A number whose arrays are encoded as one byte string: the array's memory on a little-endian machine, or narrower integers
+/// if all fit.
 protocol CBORArrayNumber: Decodable, BitwiseCopyable {
     static var arrayTag: UInt64 { get }
+    /// The numbers in the narrowest form; nil when they need all their bytes.
+    static func narrowed(_ numbers: UnsafeBufferPointer<Self>) -> (tag: UInt64, payload: [UInt8])?
+    /// The numbers of a narrower form; nil for another form, and when one does not fit.
+    static func widened(_ payload: UnsafeRawBufferPointer, tag: UInt64) -> [Self]?
+}
+
+extension CBORArrayNumber {
+    static func narrowed(_ numbers: UnsafeBufferPointer<Self>) -> (tag: UInt64, payload: [UInt8])? { nil }
+    static func widened(_ payload: UnsafeRawBufferPointer, tag: UInt64) -> [Self]? { nil }
+}
+
+// For each type of integers, the compiler makes loops of their own of these.
+extension CBORArrayNumber where Self: FixedWidthInteger {
+    static func narrowed(_ numbers: UnsafeBufferPointer<Self>) -> (tag: UInt64, payload: [UInt8])? {
+        var bits: Self = 0
+        // Negative numbers count by their complements.
+        for number in numbers { bits |= Self.isSigned ? number ^ (number >> (Self.bitWidth - 1)) : number }
+        let width = Self.bitWidth - bits.leadingZeroBitCount
+        switch width {
+        case _ where width < 8 && Self.bitWidth > 8: return narrowed(numbers, Int8.self)
+        case _ where width < 16 && Self.isSigned && Self.bitWidth > 16: return narrowed(numbers, Int16.self)
+        case _ where width <= 16 && !Self.isSigned && Self.bitWidth > 16: return narrowed(numbers, UInt16.self)
+        case _ where width < 32 && Self.isSigned && Self.bitWidth > 32: return narrowed(numbers, Int32.self)
+        case _ where width <= 32 && !Self.isSigned && Self.bitWidth > 32: return narrowed(numbers, UInt32.self)
+        default: return nil
+        }
+    }
+
+    private static func narrowed<Narrow: FixedWidthInteger & CBORArrayNumber>(
+        _ numbers: UnsafeBufferPointer<Self>, _: Narrow.Type
+    ) -> (tag: UInt64, payload: [UInt8]) {
+        let size = numbers.count * MemoryLayout<Narrow>.size
+        let payload = [UInt8](unsafeUninitializedCapacity: size) { bytes, count in
+            for (index, number) in numbers.enumerated() {
+                UnsafeMutableRawBufferPointer(bytes).storeBytes(
+                    of: Narrow(truncatingIfNeeded: number), toByteOffset: index * MemoryLayout<Narrow>.size,
+                    as: Narrow.self)
+            }
+            count = size
+        }
+        return (Narrow.arrayTag, payload)
+    }
+
+    static func widened(_ payload: UnsafeRawBufferPointer, tag: UInt64) -> [Self]? {
+        switch tag {
+        case Int8.arrayTag: widened(payload, Int8.self)
+        case Int16.arrayTag: widened(payload, Int16.self)
+        case UInt16.arrayTag: widened(payload, UInt16.self)
+        case Int32.arrayTag: widened(payload, Int32.self)
+        case UInt32.arrayTag: widened(payload, UInt32.self)
+        default: nil
+        }
+    }
+
+    private static func widened<Narrow: FixedWidthInteger & BitwiseCopyable>(
+        _ payload: UnsafeRawBufferPointer, _: Narrow.Type
+    ) -> [Self]? {
+        guard payload.count % MemoryLayout<Narrow>.size == 0 else { return nil }
+        let count = payload.count / MemoryLayout<Narrow>.size
+        let numbers = [Self](unsafeUninitializedCapacity: count) { numbers, initialized in
+            while initialized < count {
+                let number = payload.loadUnaligned(
+                    fromByteOffset: initialized * MemoryLayout<Narrow>.size, as: Narrow.self)
+                guard let fitting = Self(exactly: number) else { return }
+                numbers.initializeElement(at: initialized, to: fitting)
+                initialized += 1
+            }
+        }
+        return numbers.count == count ? numbers : nil
+    }
 }
 
 extension UInt16: CBORArrayNumber { static var arrayTag: UInt64 { 69 } }

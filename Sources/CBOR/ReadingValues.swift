@@ -41,8 +41,11 @@ extension CBORReader {
         }
         return try CBORArrays.numbers(of: type) { type in
             func numbers<Number: CBORArrayNumber>(_: Number.Type) throws -> Value? {
-                guard tag == Number.arrayTag, 1.littleEndian == 1 else { return nil }
+                guard 1.littleEndian == 1 else { return nil }
                 let payload = try payload(of: head)
+                guard tag == Number.arrayTag else {
+                    return Number.widened(payload, tag: tag).map { unsafeBitCast($0, to: Value.self) }
+                }
                 guard payload.count % MemoryLayout<Number>.size == 0 else { return nil }
                 let numbers = [Number](unsafeUninitializedCapacity: payload.count / MemoryLayout<Number>.size) {
                     UnsafeMutableRawBufferPointer($0).copyMemory(from: payload)

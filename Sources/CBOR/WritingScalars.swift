@@ -37,10 +37,15 @@ extension [UInt8] {
     private mutating func write<Value, Number: CBORArrayNumber>(numbers value: Value, of type: Number.Type) -> Bool {
         let numbers = unsafeBitCast(value, to: [Number].self)
         guard numbers.count > CBORByte.largestShort, 1.littleEndian == 1 else { return false }
-        write(.tag, Number.arrayTag)
-        numbers.withUnsafeBytes { payload in
-            write(.bytes, UInt64(payload.count))
-            append(contentsOf: payload)
+        if let (tag, payload) = numbers.withUnsafeBufferPointer(Number.narrowed) {
+            write(.tag, tag)
+            write(byteString: payload)
+        } else {
+            write(.tag, Number.arrayTag)
+            numbers.withUnsafeBytes { payload in
+                write(.bytes, UInt64(payload.count))
+                append(contentsOf: payload)
+            }
         }
         return true
     }

@@ -37,6 +37,39 @@ import TypedPorts
         try expectSame(numbers + [.pi, .greatestFiniteMagnitude, .leastNonzeroMagnitude], tag: "56")
     }
 
+    private func expectNarrow<Number: FixedWidthInteger & Codable>(
+        _ numbers: [Number], tag: String, width: Int
+    ) throws {
+        let all = numbers + [Number](repeating: 1, count: 40)
+        let bytes = try encoded(all)
+        #expect(bytes.starts(with: hex("d8\(tag)")), "\(numbers)")
+        #expect(bytes.count <= all.count * width + 5)
+        #expect(try decoded([Number].self, bytes) == all)
+        #expect(try decoded(ContiguousArray<Number>.self, bytes) == ContiguousArray(all))
+    }
+
+    @Test func `integers take as few bytes as the largest needs`() throws {
+        try expectNarrow([127, -128], tag: "48", width: 1)
+        try expectNarrow([128], tag: "4d", width: 2)
+        try expectNarrow([-129], tag: "4d", width: 2)
+        try expectNarrow([32_767, -32_768], tag: "4d", width: 2)
+        try expectNarrow([32_768], tag: "4e", width: 4)
+        try expectNarrow([Int(Int32.max), Int(Int32.min)], tag: "4e", width: 4)
+        try expectNarrow([Int(Int32.max) + 1], tag: "4f", width: 8)
+        try expectNarrow([Int(Int32.min) - 1], tag: "4f", width: 8)
+        try expectNarrow([127] as [UInt], tag: "48", width: 1)
+        try expectNarrow([128] as [UInt], tag: "45", width: 2)
+        try expectNarrow([65_535] as [UInt64], tag: "45", width: 2)
+        try expectNarrow([65_536] as [UInt64], tag: "46", width: 4)
+        try expectNarrow([4_294_967_295] as [UInt], tag: "46", width: 4)
+        try expectNarrow([4_294_967_296] as [UInt], tag: "47", width: 8)
+        try expectNarrow([100] as [UInt16], tag: "48", width: 1)
+        try expectNarrow([-1] as [Int16], tag: "48", width: 1)
+        try expectNarrow([-200] as [Int32], tag: "4d", width: 2)
+        try expectNarrow([60_000] as [UInt32], tag: "45", width: 2)
+        try expectNarrow([-3] as [Int8], tag: "48", width: 1)
+    }
+
     @Test func `numbers that are none stay none`() throws {
         let numbers = [Double](repeating: .nan, count: 30)
         let found = try decoded([Double].self, encoded(numbers))
