@@ -21,14 +21,21 @@ final class AsyncMain: ActiveCodeVisitor {
     }
 
     override func visit(_ node: MemberAccessExprSyntax) -> SyntaxVisitorContinueKind {
-        if ["RunLoop.main", "Foundation.RunLoop.main"].contains(node.trimmedDescription) { usesMainLoop = true }
-        if node.trimmedDescription.hasPrefix("RunLoop.main.run") { servesLoop = true }
+        if isMainLoop(ExprSyntax(node)) { usesMainLoop = true }
+        if node.declName.baseName.text == "run", let base = node.base, isMainLoop(base) { servesLoop = true }
         return .visitChildren
+    }
+
+    private func isMainLoop(_ expression: ExprSyntax) -> Bool {
+        ["RunLoop.main", "Foundation.RunLoop.main"].contains(expression.trimmedDescription)
     }
 
     override func visit(_ node: DeclReferenceExprSyntax) -> SyntaxVisitorContinueKind {
         switch node.baseName.text {
-        case "CFRunLoopGetMain": usesMainLoop = true
+        // What these deliver, they deliver in the main loop.
+        case "CFRunLoopGetMain", "DistributedNotificationCenter", "CFNotificationCenterGetDarwinNotifyCenter",
+            "CFNotificationCenterGetDistributedCenter":
+            usesMainLoop = true
         case "CFRunLoopRun", "serveFoundation": servesLoop = true
         default: break
         }

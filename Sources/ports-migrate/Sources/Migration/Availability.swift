@@ -19,10 +19,14 @@ final class Availability: ActiveCodeVisitor {
             return MissingNames.unmet.contains(name) || MissingNames.advice(on: name) != nil
         }
         if let used {
+            let isUnmet = MissingNames.unmet.contains(used.text)
             findings.remark(
                 node,
-                "this holds on Linux, where \(used.text) does not work: put what it turns on between #if !os(Linux) and "
-                    + "#endif")
+                isUnmet
+                    ? "this holds on Linux, where no process meets \(used.text): say what stands for it with "
+                        + "XPCPeerRequirement.replaceSignatures(with:)"
+                    : "this holds on Linux, where \(used.text) does not work: put what it turns on between #if !os(Linux) and "
+                        + "#endif")
         }
         return .visitChildren
     }

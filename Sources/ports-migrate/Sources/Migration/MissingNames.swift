@@ -22,6 +22,7 @@ enum MissingNames {
         "NSUserScriptTask": "start a Process",
         "OSMemoryBarrier": "use Atomic of the module Synchronization",
         "OS_SPINLOCK_INIT": lock,
+        "setCodeSigningRequirement": "use setPeerRequirement(_:) of the module XPC",
         "SMAppService": "systemd starts daemons; the module Activation starts services",
         "Selector": "pass a closure",
     ]
@@ -52,7 +53,6 @@ enum MissingNames {
     /// Names of peer requirements, which Linux has, and which no process meets there.
     static let unmet: Set<String> = [
         "hasEntitlement", "isFromSameTeam", "isPlatformCode", "lightweightCodeRequirements",
-        "setCodeSigningRequirement",
     ]
 
     /// Whether a name has the prefix of UIKit.
@@ -63,6 +63,7 @@ enum MissingNames {
 
     /// Whether a name has the prefix of AppKit, Core Graphics or Accessibility, and Foundation for Linux lacks it.
     static func isOfAppKit(_ name: String) -> Bool {
+        if PortableNames.isOfFoundationPorts(name) { return false }
         if name.hasPrefix("NS"), name.dropFirst(2).first?.isUppercase == true {
             return !foundation.contains(name) && !constants.contains { name.hasPrefix($0) } && advice(on: name) == nil
         }

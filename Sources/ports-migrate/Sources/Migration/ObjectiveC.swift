@@ -69,9 +69,10 @@ final class ObjectiveC: ActiveCodeVisitor {
             rewriteThread(node, "", target: 0, selector: 1, object: 2)
         case (_, ["_", "toTarget", "with"]) where name.hasSuffix("Thread.detachNewThreadSelector"):
             rewriteThread(node, "detachNewThread", target: 1, selector: 0, object: 2)
-        case ("perform", ["_", "with", "afterDelay"]):
+        case ("perform", ["_", "with", "afterDelay"]), ("self.perform", ["_", "with", "afterDelay"]):
             rewriteDelayed(node)
-        case ("performSelector", ["onMainThread", "with", "waitUntilDone"]) where argument(node, 2) == "false":
+        case ("performSelector", ["onMainThread", "with", "waitUntilDone"]) where argument(node, 2) == "false",
+            ("self.performSelector", ["onMainThread", "with", "waitUntilDone"]) where argument(node, 2) == "false":
             rewriteOnMain(node)
         case (_, ["_"]) where name.hasSuffix(".removeObserver") && argument(node, 0) == "self",
             (_, ["_", "name", "object"]) where name.hasSuffix(".removeObserver") && argument(node, 0) == "self":
@@ -136,9 +137,7 @@ final class ObjectiveC: ActiveCodeVisitor {
 
     /// As on macOS, a notification center does not keep its observers.
     private func rewriteObserver(_ call: FunctionCallExprSyntax) {
-        guard let method = SelectedMethod(expression(call, 1), declarations),
-            !call.calledExpression.trimmedDescription.hasPrefix("Distributed")
-        else { return }
+        guard let method = SelectedMethod(expression(call, 1), declarations) else { return }
         let closure = method.closure(target: argument(call, 0), parameter: "notification", isWeak: true)
         let isStatement = call.parent?.is(CodeBlockItemSyntax.self) == true
         replaceArguments(

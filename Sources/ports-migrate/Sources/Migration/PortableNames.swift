@@ -2,7 +2,10 @@
 enum PortableNames {
     static func isOfFoundationPorts(_ name: String) -> Bool {
         foundationPorts.contains(name)
-            || ["kCF", "mach_msg", "mach_port_", "bootstrap_", "MACH_"].contains { name.hasPrefix($0) }
+            || [
+                "kCF", "mach_error", "mach_msg", "mach_port_", "mach_task_self", "bootstrap_", "task_get_special_port",
+                "BOOTSTRAP_", "KERN_", "MACH_", "TASK_",
+            ].contains { name.hasPrefix($0) }
             || (name.hasPrefix("CF") && name.dropFirst(2).first?.isUppercase == true)
     }
 
@@ -14,7 +17,7 @@ enum PortableNames {
     }
 
     private static let foundationPorts: Set<String> = [
-        "DarwinBoolean", "DistributedNotificationCenter", "KERN_SUCCESS", "MessagePort", "MessagePortNameServer",
+        "DarwinBoolean", "DistributedNotificationCenter", "MessagePort", "MessagePortNameServer",
         "NSDistributedNotificationCenter", "NSMachBootstrapServer", "NSMachPort", "NSMachPortDelegate", "NSMessagePort",
         "NSMessagePortNameServer", "NSPort", "NSPortMessage", "NSSocketPortNameServer", "Port", "PortDelegate",
         "PortMessage", "PortNameServer", "SocketPortNameServer", "commonModes", "defaultMode", "getCFRunLoop",

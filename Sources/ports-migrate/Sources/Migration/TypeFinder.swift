@@ -50,9 +50,7 @@ struct TypeFinder {
     private func type(of access: MemberAccessExprSyntax, depth: Int) -> ValueType? {
         let name = access.declName.baseName.text
         guard let base = access.base else { return nil }
-        if name == "rawValue", base.trimmedDescription.hasSuffix("Mode") || base.trimmedDescription.hasSuffix("Modes") {
-            return ValueType(name: "CFString")
-        }
+        if name == "rawValue", isMode(base, depth: depth + 1) { return ValueType(name: "CFString") }
         let isOptional = isChain(ExprSyntax(access))
         var found = Self.conversions[name].map { ValueType(name: $0) }
         if found != nil {
@@ -70,6 +68,15 @@ struct TypeFinder {
             found = conversion.map { ValueType(name: $0) } ?? member(name, ofType: baseType.name, depth: depth + 1)
         }
         return isOptional ? found?.optional() : found
+    }
+
+    /// Whether an expression is a mode of CoreFoundation, and no `RunLoop.Mode`.
+    private func isMode(_ expression: ExprSyntax, depth: Int) -> Bool {
+        let text = expression.trimmedDescription
+        if text.hasPrefix("kCFRunLoop") || ["CFRunLoopMode.defaultMode", "CFRunLoopMode.commonModes"].contains(text) {
+            return true
+        }
+        return type(of: expression, depth: depth)?.name == "CFRunLoopMode"
     }
 
     private func type(of call: FunctionCallExprSyntax, depth: Int) -> ValueType? {

@@ -22,6 +22,10 @@ struct CastTests {
         ("f(name\n    as CFString)", "f(name.cfString)"),
         ("f(g(name as CFString) as CFData)", "f(g(name.cfString).cfData)"),
         ("f(-name as CFString)", "f((-name).cfString)"),
+        (
+            "let replyMode: RunLoop.Mode = x\nf(replyMode.rawValue as CFString)",
+            "let replyMode: RunLoop.Mode = x\nf(replyMode.rawValue.cfString)"
+        ),
     ])
     func `a value of Swift becomes one of CoreFoundation`(_ source: String, _ expected: String) throws {
         #expect(try migrated(source) == expected)
@@ -29,7 +33,8 @@ struct CastTests {
 
     @Test(arguments: [
         "f(\"com.example\" as CFString)", "f(\"com.example.\\(number)\" as CFString)",
-        "f(CFRunLoopMode.defaultMode.rawValue as CFString)", "let s: CFString = a\nf(s as CFString)",
+        "f(CFRunLoopMode.defaultMode.rawValue as CFString)", "f(kCFRunLoopDefaultMode.rawValue as CFString)",
+        "let mode: CFRunLoopMode = x\nf(mode.rawValue as CFString)", "let s: CFString = a\nf(s as CFString)",
         "let d: NSData = a\nf(d as Data)", "let s: NSString = a\nf(s as String)", "f(x as Any)", "f(x as AnyObject)",
         "if case let data as Data = x {}", "f(x as? Data)", "f(x as! String)", "f(x as! CFRunLoop)",
         "let d = r?.takeRetainedValue() as? Data", "func f(_ d: CFData?) { g(d as! Data) }",

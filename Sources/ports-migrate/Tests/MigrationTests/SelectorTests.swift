@@ -73,6 +73,14 @@ struct SelectorTests {
             "performSelector(onMainThread: #selector(tick), with: nil, waitUntilDone: false)",
             "DispatchQueue.main.async { self.tick() }"
         ),
+        (
+            "self.perform(#selector(tick), with: nil, afterDelay: 1)",
+            "_ = Timer.scheduledTimer(withTimeInterval: 1, repeats: false) { _ in self.tick() }"
+        ),
+        (
+            "self.performSelector(onMainThread: #selector(tick), with: nil, waitUntilDone: false)",
+            "DispatchQueue.main.async { self.tick() }"
+        ),
         ("performSelector(onMainThread: #selector(tick), with: nil, waitUntilDone: true)", nil),
         ("c.addObserver(o, selector: given, name: n, object: p)", nil),
     ])
@@ -95,6 +103,14 @@ struct SelectorTests {
         #expect(
             try migrated(inClass(timer, attribute: "@MainActor ")).contains(
                 "Timer(timeInterval: 1, repeats: true) { _ in MainActor.assumeIsolated { self.tick() } }"))
+    }
+
+    @Test func `an observer of other processes' notifications gets a closure, too`() throws {
+        let statement =
+            "DistributedNotificationCenter.default().addObserver(self, selector: #selector(heard), name: n, object: nil)"
+        #expect(
+            try migrated(inClass(statement)).contains(
+                "DistributedNotificationCenter.default().addObserver(forName: n, object: nil, queue: nil)"))
     }
 
     @Test func `casts inside of a changed call change, too`() throws {
