@@ -109,7 +109,12 @@ let package = Package(
             linkerSettings: [.linkedLibrary("Foundation")]),
         .target(name: "FoundationPorts", dependencies: ["CoreFoundationPorts", "Ports", "RunLoops", "RunLoopLocks"]),
         .target(name: "DarwinNames"),
-        .target(name: "XPC", dependencies: ["Activation", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
+        .target(
+            name: "XPC",
+            dependencies: [
+                "Activation", "PortsTracing", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
+            ]),
         // No code: where the documentation begins.
         .target(
             name: "SwiftPortsGuide",

@@ -8,7 +8,7 @@ let workers = Target.Dependency.product(name: "Workers", package: "swift-ports")
 let metrics = Target.Dependency.product(name: "PortsMetrics", package: "swift-ports")
 let lifecycle = Target.Dependency.product(name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let tracing: [Target.Dependency] = [
-    typedPorts, .product(name: "PortsTracing", package: "swift-ports"),
+    typedPorts, .product(name: "PortsTracing", package: "swift-ports"), .product(name: "XPC", package: "swift-ports"),
     .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
 ]
 let natsPorts = Target.Dependency.product(name: "NATSPorts", package: "swift-ports")
@@ -47,7 +47,10 @@ let package = Package(
         .target(name: "PageSnippets", dependencies: tracing + [metrics, natsPorts, lifecycle]),
         .testTarget(
             name: "PortsMetricsTests",
-            dependencies: [typedPorts, metrics, .product(name: "MetricsTestKit", package: "swift-metrics")]),
+            dependencies: [
+                typedPorts, workers, metrics, .product(name: "Activation", package: "swift-ports"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
+            ]),
         .target(name: "TracedRequests", dependencies: tracing),
         .executableTarget(name: "traced-server", dependencies: ["TracedRequests"] + tracing),
         // A measurement, which no test runs.

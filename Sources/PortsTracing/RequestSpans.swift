@@ -6,25 +6,25 @@
     import TypedPorts
 
     /// Makes the spans of askers and handlers.
-    struct RequestSpans {
+    package struct RequestSpans: Sendable {
         /// Nil for the one that `InstrumentationSystem` has when a request comes.
         private let fixed: (any Tracer)?
 
-        init(_ tracer: (any Tracer)?) { fixed = tracer }
+        package init(_ tracer: (any Tracer)?) { fixed = tracer }
 
         private var tracer: any Tracer {
             // With one cast: `InstrumentationSystem.tracer` makes three, which take longer than a span.
             fixed ?? (InstrumentationSystem.instrument as? any Tracer) ?? InstrumentationSystem.tracer
         }
 
-        func asked(_ subject: SpanSubject) -> AskedSpan {
+        package func asked(_ subject: SpanSubject) -> AskedSpan {
             let tracer = tracer
             let span = tracer.startAnySpan(subject.name, context: .current ?? .topLevel, ofKind: .client)
             return AskedSpan(span, subject, TraceContext.bytes(of: span.context, tracer))
         }
 
         /// The span of a handler, and whether the asker has sent its context.
-        func handled(
+        package func handled(
             _ subject: SpanSubject, _ message: MachPort.Message, _ component: Int, _ network: String? = nil
         ) -> (span: any Span, isFollowed: Bool) {
             let tracer = tracer
@@ -36,8 +36,8 @@
     }
 
     /// The span of an asker.
-    final class AskedSpan: AskedRequestObserver {
-        let context: [UInt8]?
+    package final class AskedSpan: AskedRequestObserver {
+        package let context: [UInt8]?
         private let span: any Span
         private let subject: SpanSubject
         private let hasEnded = Atomic(false)
@@ -49,9 +49,9 @@
 
         deinit { end(.success(nil)) }
 
-        func goes(by networkProtocol: String) { network.withLock { $0 = networkProtocol } }
+        package func goes(by networkProtocol: String) { network.withLock { $0 = networkProtocol } }
 
-        func end(_ outcome: Result<MachPort.Message?, any Error>) {
+        package func end(_ outcome: Result<MachPort.Message?, any Error>) {
             if hasEnded.exchange(true, ordering: .relaxed) { return }
             // Only now, as the reply tells the peer.
             subject.describe(span, peer: (try? outcome.get())?.sender, network.withLock { $0 })

@@ -5,7 +5,7 @@
     import Tracing
 
     /// The name and the attributes of the spans of one kind of request.
-    final class SpanSubject: Sendable {
+    package final class SpanSubject: Sendable {
         let name: String
         let service: String?
         /// With OpenTelemetry's names.
@@ -13,7 +13,7 @@
         /// The attributes of the spans with the last peer, which is most often the next one, too.
         private let ofPeer = Lock<(pid: pid_t, attributes: SpanAttributes)?>(nil)
 
-        init(_ request: String, _ service: String?) {
+        package init(_ request: String, _ service: String?) {
             self.service = service
             name = service.map { "\($0)/\(request)" } ?? request
             attributes = SpanAttributes(["rpc.system.name": .string("swift-ports"), "rpc.method": .string(name)])

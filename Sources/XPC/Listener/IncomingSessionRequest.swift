@@ -90,6 +90,7 @@ extension XPCListener {
             var state = SessionState()
             state.targetQueue = settings.targetQueue
             state.requirement = settings.requirement
+            state.observer = settings.observer
             state.incoming = incoming
             state.cancellation = cancellation
             let session = XPCSession(SessionCore(peer: peer, state))

@@ -39,7 +39,10 @@ enum LentPort {
             while true {
                 try await service.waitUntilIdle()
                 if hasSessions() { continue }
-                do { try await service.giveBack(before: .now + .seconds(10)) } catch { continue }
+                do { try await service.giveBack(before: .now + .seconds(10)) } catch {
+                    log.warning("the service cannot give its port back, and goes on: \(error)")
+                    continue
+                }
                 // A session may have begun at the last moment.
                 while hasSessions() { try await Task.sleep(for: max(idleTime / 8, .milliseconds(1))) }
                 exit(0)

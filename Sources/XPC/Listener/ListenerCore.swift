@@ -55,6 +55,12 @@ final class ListenerCore: Sendable {
     func setTargetQueue(_ queue: DispatchQueue) { state.withLock { $0.settings.targetQueue = queue } }
     func setRequirement(_ requirement: XPCPeerRequirement) { state.withLock { $0.settings.requirement = requirement } }
 
+    /// - Parameter make: Makes the observer of further sessions. Gets the listener's name; nil for none.
+    func setObserver(_ make: (String?) -> any SessionObserver) {
+        let observer = make(state.withLock { $0.port?.name })
+        state.withLock { $0.settings.observer = observer }
+    }
+
     func activate() throws(XPCRichError) {
         let (port, service, target) = try state.withLock { (state) throws(XPCRichError) in
             switch state.phase {

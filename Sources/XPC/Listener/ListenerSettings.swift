@@ -4,4 +4,5 @@ import Dispatch
 struct ListenerSettings: Sendable {
     var targetQueue: DispatchQueue?
     var requirement: XPCPeerRequirement?
+    var observer: (any SessionObserver)?
 }

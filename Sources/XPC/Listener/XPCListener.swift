@@ -31,7 +31,7 @@ public final class XPCListener: Sendable {
         public static let inactive = InitializationOptions(rawValue: 1)
     }
 
-    private let core: ListenerCore
+    let core: ListenerCore
 
     /// The listener without its name: other processes get it in messages, and make sessions with it.
     public let endpoint: XPCEndpoint

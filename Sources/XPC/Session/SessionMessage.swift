@@ -33,6 +33,9 @@ enum SessionMessage: UInt32, CaseIterable {
     /// Whether the sender blocks until the reply.
     var isSync: Bool { self == .sync || self == .laterSync }
 
+    /// Whether the last component is the number of replies that the sender has sent before.
+    var hasReplies: Bool { self == .laterMessage || self == .laterSync }
+
     /// Adds the number of replies that were sent before a message. Zero adds nothing.
     static func setReplies(_ count: UInt32, of message: inout MachPort.Message) {
         guard count > 0 else { return }
@@ -42,7 +45,7 @@ enum SessionMessage: UInt32, CaseIterable {
 
     /// The number of replies that were sent before a message.
     func replies(of message: MachPort.Message) -> UInt32 {
-        guard self == .laterMessage || self == .laterSync else { return 0 }
+        guard hasReplies else { return 0 }
         let count: UInt32? = message.withBytes(ofComponent: message.componentCount - 1) { bytes in
             bytes.withUnsafeBytes { $0.suffix(4).reversed().reduce(0) { $0 << 8 | UInt32($1) } }
         }

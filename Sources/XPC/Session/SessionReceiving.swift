@@ -30,12 +30,15 @@ extension SessionCore {
     private func handle(_ request: MessagePortRequest, _ kind: SessionMessage) {
         switch kind {
         case .message, .sync, .laterMessage, .laterSync:
-            let (incoming, counts) = state.withLock { ($0.incoming, $0.counts) }
+            let (incoming, counts, observer) = state.withLock { ($0.incoming, $0.counts, $0.observer) }
             let message = XPCReceivedMessage(request, counts: counts, isSync: kind.isSync)
             guard let handler = incoming else {
                 return message.fail("the session takes no messages")
             }
-            if let reply = handler(message) { message.reply(reply) }
+            func answer() { if let reply = handler(message) { message.reply(reply) } }
+            guard let observer else { return answer() }
+            let last = request.message.componentCount - 1
+            observer.handling(request.message, context: kind.hasReplies ? last - 1 : last, answer)
         case .end:
             let reason = request.data.map { String(decoding: $0, as: UTF8.self) } ?? ""
             end(XPCRichError("\(peer) cancelled the session: \(reason)"), .afterReplies)

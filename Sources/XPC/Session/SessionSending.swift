@@ -1,5 +1,6 @@
 import Ports
 import RunLoops
+import TypedPorts
 
 // The messages to the other end. No call waits for room: messages wait in the outbox.
 
@@ -7,6 +8,24 @@ extension SessionCore {
     /// Sends a message, now or later.
     func send(_ message: MachPort.Message) throws(XPCRichError) {
         var message = message
+        let observer = observe(&message)
+        do throws(XPCRichError) {
+            try post(&message)
+            observer?.end(.success(nil))
+        } catch {
+            observer?.end(.failure(error))
+            throw error
+        }
+    }
+
+    /// Adds the context that travels with a message, if somebody sees the session's messages.
+    private func observe(_ message: inout MachPort.Message) -> (any AskedRequestObserver)? {
+        let observer = state.withLock { $0.observer }?.sending()
+        if let context = observer?.context { message.components.append(.bytes(context)) }
+        return observer
+    }
+
+    private func post(_ message: inout MachPort.Message) throws(XPCRichError) {
         let remote = try state.withLock { (state) throws(XPCRichError) in try state.send(&message) }
         guard let remote else { return sendQueued() }
         do throws(PortError) {
@@ -21,8 +40,20 @@ extension SessionCore {
     /// Sends a request, now or later. Its asker gets one outcome, perhaps at once.
     func ask(_ message: MachPort.Message, _ asker: SessionState.Asker) throws(XPCRichError) {
         var message = message
+        let observer = observe(&message)
+        do throws(XPCRichError) {
+            try ask(&message, asker, observer)
+        } catch {
+            observer?.end(.failure(error))
+            throw error
+        }
+    }
+
+    private func ask(
+        _ message: inout MachPort.Message, _ asker: SessionState.Asker, _ observer: (any AskedRequestObserver)?
+    ) throws(XPCRichError) {
         let (number, remote) = try state.withLock { (state) throws(XPCRichError) in
-            let number = state.ask(asker)
+            let number = state.ask(asker, observer)
             do throws(XPCRichError) {
                 return (number, try state.send(&message, request: number))
             } catch {
@@ -110,6 +141,7 @@ extension SessionCore {
 
     /// Brings the outcome of a request to its asker.
     func finish(_ request: SessionState.EndedRequest) {
+        request.asked.observer?.end(request.outcome.map { $0 }.mapError { $0 })
         if case .thread(let wait) = request.asked.asker { wait.end(request.outcome) }
         if request.hasArrivals { perform { self.handleArrivals() } }
     }

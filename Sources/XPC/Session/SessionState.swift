@@ -1,6 +1,7 @@
 import Dispatch
 import Ports
 import RunLoops
+import TypedPorts
 
 /// The state of one end of a session: it decides about messages and requests, and has no effects.
 struct SessionState {
@@ -33,6 +34,7 @@ struct SessionState {
     /// A request that waits for its reply.
     struct Asked {
         let asker: Asker
+        let observer: (any AskedRequestObserver)?
         /// Nil until the request is sent.
         var reply: AskedReply?
     }
@@ -41,6 +43,7 @@ struct SessionState {
     var incoming: IncomingHandler?
     var cancellation: CancellationHandler?
     var requirement: XPCPeerRequirement?
+    var observer: (any SessionObserver)?
     var targetQueue: DispatchQueue?
     /// The queue of all handlers. Made when the session is activated.
     var queue: DispatchQueue?
@@ -129,9 +132,9 @@ struct SessionState {
     // MARK: Requests
 
     /// Adds a request, and returns its number.
-    mutating func ask(_ asker: Asker) -> UInt64 {
+    mutating func ask(_ asker: Asker, _ observer: (any AskedRequestObserver)? = nil) -> UInt64 {
         lastRequest += 1
-        asked[lastRequest] = Asked(asker: asker)
+        asked[lastRequest] = Asked(asker: asker, observer: observer)
         return lastRequest
     }
 

@@ -5,6 +5,9 @@ enum SessionTarget: Sendable {
     case service(String, PortNameServer)
     case endpoint(XPCEndpoint)
 
+    /// The listener's name; nil for an endpoint.
+    var service: String? { if case .service(let name, _) = self { name } else { nil } }
+
     /// The listener in texts.
     var name: String {
         switch self {

@@ -37,6 +37,8 @@ public final class XPCSession: Sendable {
     let core: SessionCore
     /// Where a client's session goes; nil for a listener's.
     private let target: SessionTarget?
+    /// The name of the listener that a client's session goes to.
+    var service: String? { target?.service }
 
     /// Makes a client's session.
     convenience init(

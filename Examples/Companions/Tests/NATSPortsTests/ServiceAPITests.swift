@@ -146,4 +146,14 @@ import TypedPorts
             #expect(reply.headers.contains("Nats-Service-Error-Code: 400\r\n"))
         }
     }
+
+    @Test func `a client of another version learns both versions`() async throws {
+        try await serving { nats, _ in
+            let reply = try ask(nats, "com.example.far", "PRT\u{7}rest")
+            #expect(
+                reply.headers.contains(
+                    "Nats-Service-Error: the request has version 7, and this server speaks version 1: update the older")
+            )
+        }
+    }
 }

@@ -1,9 +1,11 @@
+import Activation
 import Foundation
 import MetricsTestKit
 import Ports
 import PortsMetrics
 import Testing
 import TypedPorts
+import Workers
 
 private struct Halve: PortRequest {
     typealias Reply = Int
@@ -20,7 +22,7 @@ private struct Count: PortStreamRequest {
     private let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
         "metrics-\(UUID().uuidString.prefix(8))")
     private let metrics = TestMetrics()
-    private let system = [("messaging.system", "swift-ports")]
+    private let received = [("messaging.system", "swift-ports"), ("messaging.operation.name", "receive")]
     private let named = [("messaging.destination.name", "measured")]
 
     @Test func `counters advance by what has come, and gauges show what is`() async throws {
@@ -36,7 +38,7 @@ private struct Count: PortStreamRequest {
         for _ in 0..<2 { _ = try await port.receive() }
         await reporter.report()
         await senders.report()
-        #expect(try metrics.expectCounter("messaging.client.consumed.messages", system).totalValue == 2)
+        #expect(try metrics.expectCounter("messaging.client.consumed.messages", received).totalValue == 2)
         #expect(try metrics.expectCounter("ports.named.received", named).totalValue == 2)
         #expect(try metrics.expectMeter("ports.named.waiting", named).values.last == 3)
         #expect(try metrics.expectMeter("ports.messages.waiting").values.last == 3)
@@ -53,7 +55,91 @@ private struct Count: PortStreamRequest {
         port.invalidate()
         await reporter.report()
         #expect(metrics.counters(label: "ports.named.received").isEmpty)
-        #expect(try metrics.expectCounter("messaging.client.consumed.messages", system).totalValue == 3)
+        #expect(try metrics.expectCounter("messaging.client.consumed.messages", received).totalValue == 3)
+    }
+
+    @Test func `requests in progress and lanes have metrics by the name of the port`() async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let runtime = PortRuntime(directory: folder.path)
+        let server = try RequestServer(name: "measured", nameServer: runtime.nameServer)
+        let (isOpen, gate) = AsyncStream.makeStream(of: Void.self)
+        server.handle(Halve.self, in: RequestLane("slow", atMost: 1, whenFull: .refuse(beyond: 1))) { _ in
+            for await _ in isOpen {}
+            return 0
+        }
+        async let serving: Void = server.run()
+        let client = RequestClient(server.sendRight)
+        let asking = (0..<2).map { _ in
+            Task { try await client.request(Halve(number: 0), timeout: .seconds(60)) }
+        }
+        let reporter = try PortMetricsReporter(runtime: runtime, every: .seconds(1000), factory: metrics)
+        let lane = named + [("ports.lane.name", "slow")]
+        while (try? metrics.expectMeter("ports.lane.waiting", lane).values.last) != 1 { await reporter.report() }
+        #expect(try metrics.expectMeter("ports.lane.running", lane).values.last == 1)
+        #expect(try metrics.expectMeter("ports.requests.active").values.last == 2)
+        #expect(try metrics.expectMeter("ports.named.requests.active", named).values.last == 2)
+        await #expect(throws: PortError.self) { try await client.request(Halve(number: 0), timeout: .seconds(60)) }
+        await reporter.report()
+        #expect(try metrics.expectCounter("ports.lane.refused", lane).totalValue == 1)
+        gate.finish()
+        for task in asking { #expect(try await task.value == 0) }
+        await server.finish()
+        try await serving
+    }
+
+    @Test func `pools have metrics by their names, the states of their workers, and the ends of these`() async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let runtime = PortRuntime(directory: folder.path)
+        var options = WorkerPool.Options()
+        options.backOff = .milliseconds(1) ... .milliseconds(1)
+        // Its workers end without a check-in.
+        let pool = try WorkerPool(
+            "/bin/true", count: 2, name: "images", options: options, nameServer: runtime.nameServer)
+        let reporter = try PortMetricsReporter(runtime: runtime, every: .seconds(1000), factory: metrics)
+        let running = Task { try await pool.run() }
+        await #expect(throws: WorkerPoolError.self) {
+            try await pool.request(Halve(number: 2), timeout: .milliseconds(50))
+        }
+        let name = [("ports.pool.name", "images")]
+        let notStarted = name + [("ports.worker.end", "not_started")]
+        while (try? metrics.expectCounter("ports.pool.workers.ended", notStarted)) == nil { await reporter.report() }
+        _ = await pool.stop()
+        _ = await running.result
+        await reporter.report()
+        #expect(try metrics.expectCounter("ports.pool.workers.ended", notStarted).totalValue > 0)
+        let missing = try metrics.expectMeter("ports.pool.workers", name + [("ports.worker.state", "missing")])
+        #expect(missing.values.contains(2) || missing.values.contains(1))
+        // The gauges end with the pool.
+        for state in ["idle", "busy", "spare", "missing"] {
+            let meter = try metrics.expectMeter("ports.pool.workers", name + [("ports.worker.state", state)])
+            #expect(meter.values.last == 0)
+        }
+        #expect(try metrics.expectCounter("ports.pool.waited", name).totalValue == 1)
+        #expect(try metrics.expectMeter("ports.pool.waiting", name).values.last == 0)
+    }
+
+    @Test func `services of an activator have metrics by their states and names`() async throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (services, runtime) = (
+            folder.appendingPathComponent("services"), PortRuntime(directory: folder.path + "/ports")
+        )
+        try FileManager.default.createDirectory(at: services, withIntermediateDirectories: true)
+        for name in ["one", "two"] {
+            try Data("[Service]\nExecStart=/bin/true\n".utf8).write(
+                to: services.appendingPathComponent("\(name).service"))
+        }
+        let activator = try Activator(folder: services.path, logs: folder.path + "/log", nameServer: runtime.nameServer)
+        let running = Task { try await activator.run() }
+        let reporter = try PortMetricsReporter(runtime: runtime, every: .seconds(1000), factory: metrics)
+        let waiting = [("ports.service.state", "waiting")]
+        while (try? metrics.expectMeter("ports.services", waiting).values.last) != 2 { await reporter.report() }
+        #expect(throws: Never.self) {
+            try metrics.expectCounter("ports.service.starts", [("ports.service.name", "one")])
+        }
+        activator.stop()
+        try await running.value
+        await reporter.report()
+        #expect(try metrics.expectMeter("ports.services", waiting).values.last == 0)
     }
 
     @Test func `a reporter reports in its task until the task is cancelled`() async throws {
@@ -130,7 +216,8 @@ private struct Count: PortStreamRequest {
 
     private func counts(_ metrics: TestMetrics, _ label: String, _ method: String, _ errors: [String]) -> [Int] {
         errors.map { error in
-            let dimensions = [("rpc.system.name", "swift-ports"), ("rpc.method", method), ("error.type", error)]
+            var dimensions = [("rpc.system.name", "swift-ports"), ("rpc.method", method)]
+            if !error.isEmpty { dimensions.append(("error.type", error)) }
             return (try? metrics.expectTimer(label, dimensions))?.values.count ?? 0
         }
     }

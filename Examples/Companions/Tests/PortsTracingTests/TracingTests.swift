@@ -5,6 +5,7 @@ import Testing
 import TracedRequests
 import Tracing
 import TypedPorts
+import XPC
 
 /// A registry directory, and a process that serves in it.
 private final class Peer {
@@ -223,6 +224,52 @@ private let patience = Duration.seconds(30)
         let spans = tracer.finishedSpans.map(SpanFacts.init)
         #expect(spans.map { $0.attributes["error.type"] } == [nil, "CancellationError", "PortError.becameInvalid"])
         #expect(tracer.activeSpans.isEmpty)
+    }
+
+    @Test func `messages of a session of XPC have spans at both ends, and so have their handlers`() throws {
+        let (client, server) = (InMemoryTracer(), InMemoryTracer())
+        let name = "traced.session.\(UUID().uuidString.prefix(8))"
+        let listener = try XPCListener(service: name, options: .inactive) { request in
+            request.accept { (number: Int) -> (any Encodable)? in
+                server.withSpan("inner") { _ in number < 0 ? nil : number + 1 }
+            }
+        }
+        listener.trace(by: server)
+        try listener.activate()
+        defer { listener.cancel() }
+        let session = try XPCSession(machService: name)
+        session.trace(by: client)
+        try session.send(10)
+        for number in 0..<3 {
+            let reply: Int = try session.sendSync(number)
+            #expect(reply == number + 1)
+        }
+        // No reply follows, which is an error at the asker.
+        #expect(throws: XPCRichError.self) { let _: Int = try session.sendSync(-1) }
+        session.cancel(reason: "done")
+
+        let asked = client.finishedSpans.map(SpanFacts.init)
+        let handled = server.finishedSpans.map(SpanFacts.init)
+        let handlers = handled.filter { $0.kind == "server" }
+        #expect(asked.map(\.name) == Array(repeating: "\(name)/XPC message", count: 5))
+        #expect(handlers.map(\.name) == asked.map(\.name))
+        #expect(handlers.map(\.parent) == asked.map(\.span))
+        #expect(handled.filter { $0.name == "inner" }.map(\.parent) == handlers.map(\.span))
+        #expect(asked.map { $0.attributes["error.type"] } == [nil, nil, nil, nil, "XPCRichError"])
+        #expect(client.activeSpans.isEmpty && server.activeSpans.isEmpty)
+    }
+
+    @Test func `an end of a session without spans passes over the context`() throws {
+        let name = "traced.session.\(UUID().uuidString.prefix(8))"
+        let listener = try XPCListener(service: name) { request in request.accept { (number: Int) in number + 1 } }
+        defer { listener.cancel() }
+        let (session, tracer) = (try XPCSession(machService: name), InMemoryTracer())
+        session.trace(by: tracer)
+        for number in 0..<3 {
+            let reply: Int = try session.sendSync(number)
+            #expect(reply == number + 1)
+        }
+        #expect(tracer.finishedSpans.count == 3)
     }
 
     @Test func `what looks like a context and is none is passed over`() async throws {
