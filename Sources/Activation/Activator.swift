@@ -58,6 +58,8 @@ public final class Activator: Sendable {
     /// - Throws: ``ServiceFileError`` when the folder cannot be used.
     public func run(whenReady: @escaping @Sendable () async -> Void = {}) async throws {
         try keepServices()
+        let endReport = nameServer.report(services: { self.counters })
+        defer { endReport() }
         await withTaskCancellationHandler {
             async let ready: Void = tell(whenReady)
             try? await server.run()
@@ -114,6 +116,12 @@ public final class Activator: Sendable {
             return gone.values.map(\.task)
         }
         for task in gone { task.cancel() }
+    }
+
+    private var counters: [String: PortCounters.Service] {
+        state.withLock { $0.keepers.mapValues(\.keeper) }.mapValues { keeper in
+            PortCounters.Service(state: keeper.phase.word, starts: keeper.startCount)
+        }
     }
 
     private var statuses: [ServiceStatus] {

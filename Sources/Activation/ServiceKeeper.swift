@@ -51,6 +51,7 @@ final class ServiceKeeper: Sendable {
     // MARK: Looking
 
     var phase: ServicePhase { state.withLock { $0.phase } }
+    var startCount: Int { state.withLock { $0.startCount } }
 
     var status: ServiceStatus {
         state.withLock { state in

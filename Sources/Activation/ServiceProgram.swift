@@ -75,6 +75,7 @@ extension ServiceProgram {
                 try await service.giveBack(before: .now + .seconds(10))
                 break
             } catch {
+                log.warning("the service cannot give its port back: \(error)")
                 // It serves on, until it has nothing to do again.
                 guard isAsked else { continue }
                 // The activator is gone. Askers are told, and may find a successor.

@@ -31,7 +31,7 @@ import TypedPorts
         private struct Key: Hashable {
             let request: UInt32
             let service: String?
-            let error: String
+            let error: String?
             let network: String
         }
 
@@ -66,15 +66,14 @@ import TypedPorts
             _ error: (any Error)?
         ) {
             let duration = ContinuousClock.now - start
-            // Always there, because Prometheus wants the same dimensions in all metrics of a name.
-            let key = Key(
-                request: request.id, service: service, error: error.map { errorType($0) } ?? "", network: network)
+            let key = Key(request: request.id, service: service, error: error.map { errorType($0) }, network: network)
             let timer = timers.withLock { timers in
                 if let timer = timers[key] { return timer }
-                let dimensions = [
+                var dimensions = [
                     ("rpc.system.name", network.isEmpty ? "swift-ports" : "swift-ports.\(network)"),
-                    ("rpc.method", service.map { "\($0)/\(request.name)" } ?? request.name), ("error.type", key.error),
+                    ("rpc.method", service.map { "\($0)/\(request.name)" } ?? request.name),
                 ]
+                if let error = key.error { dimensions.append(("error.type", error)) }
                 let timer = Timer(
                     label: label, dimensions: dimensions, preferredDisplayUnit: .seconds, factory: factory)
                 timers[key] = timer

@@ -9,6 +9,7 @@ final class PoolQueue: Sendable {
     /// A request that waits for a worker.
     struct Place: Sendable {
         fileprivate let ticket: Int
+        fileprivate let since = ContinuousClock.now
         let outcome = OneShot<Result<Lease, WorkerPoolError>>()
     }
 
@@ -23,6 +24,16 @@ final class PoolQueue: Sendable {
         var places: [Int: Place] = [:]
         /// The workers that run, by their members.
         var workers: [PoolWorker?]
+        var waited = 0
+        var waitTime = Duration.zero
+
+        /// A request waits no more.
+        mutating func takePlace(_ ticket: Int) -> Place? {
+            guard let place = places.removeValue(forKey: ticket) else { return nil }
+            waited += 1
+            waitTime += .now - place.since
+            return place
+        }
     }
 
     private let guarded: Lock<Guarded>
@@ -36,7 +47,7 @@ final class PoolQueue: Sendable {
         let granted = guarded.withLock { guarded in
             let grants = change(&guarded)
             return grants.compactMap { grant in
-                guarded.places.removeValue(forKey: grant.ticket).map { ($0, grant.outcome) }
+                guarded.takePlace(grant.ticket).map { ($0, grant.outcome) }
             }
         }
         for (place, outcome) in granted { place.outcome.set(outcome) }
@@ -103,6 +114,9 @@ final class PoolQueue: Sendable {
     /// The number of requests that wait.
     var waitingCount: Int { guarded.withLock { $0.state.waitingCount } }
 
+    /// The requests that have waited and wait no more, and the time for which they have waited, added up.
+    var waits: (count: Int, time: Duration) { guarded.withLock { ($0.waited, $0.waitTime) } }
+
     /// A request wants a worker.
     func arrive(for slot: Int?) throws(WorkerPoolError) -> Arrival {
         try guarded.withLock { (guarded) throws(WorkerPoolError) in
@@ -121,7 +135,7 @@ final class PoolQueue: Sendable {
     /// - Returns: False when it gets an outcome all the same.
     func withdraw(_ place: Place) -> Bool {
         guarded.withLock { guarded in
-            guarded.places[place.ticket] = nil
+            _ = guarded.takePlace(place.ticket)
             return guarded.state.withdraw(place.ticket)
         }
     }

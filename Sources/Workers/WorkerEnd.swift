@@ -37,6 +37,22 @@ public enum WorkerEnd: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// The kind of the end, as a word for counters.
+    var cause: String {
+        switch self {
+        case .ended(.exited(0)): "exited"
+        case .ended(.exited), .ended(.unknown): "failed"
+        case .ended(.signaled): "signaled"
+        case .hung: "hung"
+        case .silent: "silent"
+        case .memoryLimit: "memory_limit"
+        case .lingering: "lingering"
+        case .requestLimit: "request_limit"
+        case .notStarted: "not_started"
+        case .stopped: "stopped"
+        }
+    }
+
     private static func text(ofBytes count: Int) -> String {
         count % (1 << 20) == 0 ? "\(count >> 20) MiB" : "\(count) bytes"
     }

@@ -42,6 +42,10 @@ public final class WorkerPool: Sendable {
         /// The starts before the present run.
         var formerStarts = 0
         var killed: [String] = []
+        /// The workers that have ended in the present run, by the cause.
+        var ended: [String: Int] = [:]
+        /// The requests that have waited before the present run, and their time.
+        var formerWaits = (count: 0, time: Duration.zero)
     }
 
     /// The name in errors and the log.
@@ -96,6 +100,8 @@ public final class WorkerPool: Sendable {
             if guarded.run.ended.isSet {
                 guarded.run = Run(number: queue.begin())
                 guarded.killed = []
+                guarded.ended = [:]
+                guarded.formerWaits = queue.waits
                 guarded.formerStarts = guarded.startCount
                 guarded.history = RestartHistory(options.intensity)
             }
@@ -109,7 +115,7 @@ public final class WorkerPool: Sendable {
     func work(_ run: Run) async throws(WorkerPoolError) {
         do {
             let surroundings = try await PoolSurroundings(options)
-            let endReport = nameServer.report { self.report }
+            let endReport = nameServer.report(pool: { self.report })
             await lookAfterAll(run, surroundings)
             endReport()
             await surroundings.end()
@@ -165,16 +171,21 @@ public final class WorkerPool: Sendable {
     public var workers: [WorkerStatus] { queue.statuses }
 
     /// The pool as `portctl` shows it.
-    private var report: PortService.Pool {
-        let starts = guarded.withLock { $0.startCount - $0.formerStarts }
-        return PortService.Pool(
+    private var report: PoolReport {
+        let (starts, ended, former) = guarded.withLock {
+            ($0.startCount - $0.formerStarts, $0.ended, $0.formerWaits)
+        }
+        let waits = queue.waits
+        var tally = PoolReport.Tally()
+        (tally.waited, tally.waitTime, tally.ended) = (waits.count - former.count, waits.time - former.time, ended)
+        return PoolReport(
             name: name, count: count, spares: options.spares, waiting: waitingRequests,
             restarts: max(0, starts - count - options.spares),
             workers: workers.map { worker in
                 PortService.Worker(
                     pid: worker.pid, busy: worker.requestsInProgress, requests: worker.requests,
                     isSpare: worker.isSpare)
-            })
+            }, tally: tally)
     }
 
     /// The number of requests that wait for a worker.
@@ -195,6 +206,7 @@ public final class WorkerPool: Sendable {
             case .failure(let failure): (name, end) = (failure.worker, failure.end)
             }
             if Task.isCancelled || run.stopping.isSet { return }
+            guarded.withLock { $0.ended[end.cause, default: 0] += 1 }
             if !end.isPlanned {
                 log.warning("\(name) \(end)")
                 let reasons = guarded.withLock { $0.history.note("\(name) \(end)", at: .now) }

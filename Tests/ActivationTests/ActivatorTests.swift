@@ -29,8 +29,12 @@ import Testing
     }
 
     /// Calls the closure with an activator that runs.
-    private func withActivator(_ body: (ActivatorClient) async throws -> Void) async throws {
-        let activator = try Activator(folder: services, logs: folder.path + "/log", nameServer: names)
+    /// - Parameter runtime: Where the activator's ports are; nil for that of all tests.
+    private func withActivator(
+        in runtime: PortRuntime? = nil, _ body: (ActivatorClient) async throws -> Void
+    ) async throws {
+        let activator = try Activator(
+            folder: services, logs: folder.path + "/log", nameServer: runtime?.nameServer ?? names)
         async let running: Void = activator.run()
         var failure: (any Error)?
         do {
@@ -99,6 +103,20 @@ import Testing
             #expect(try await phase(activator) == .running(pid: pid))
             #expect(try await activator.services().first?.startCount == 1)
         }
+    }
+
+    @Test func `counters have the services of an activator while it runs`() async throws {
+        write()
+        let runtime = PortRuntime(directory: names.path)
+        func service() async -> PortCounters.Service? { await runtime.counters().services["test"] }
+        try await withActivator(in: runtime) { activator in
+            #expect(await service()?.state == "waiting")
+            _ = try await ask(WhoAreYou())
+            try await wait(activator) { $0.word == "running" }
+            let running = await service()
+            #expect(running?.state == "running" && running?.starts == 1)
+        }
+        #expect(await service() == nil)
     }
 
     @Test func `many processes that ask at once get one service`() async throws {

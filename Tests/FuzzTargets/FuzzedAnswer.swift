@@ -156,8 +156,10 @@ package enum FuzzedAnswer {
             ], awaited: [.init(port: "1.2", title: n.text("port “x”", 35), replies: n(1, 36), senders: n(2, 37))],
             reportedPools: [
                 .init(
-                    name: n.text("pool", 38), count: n(2, 39), spares: n(1, 40), waiting: n(3, 41), restarts: n(1, 42),
-                    workers: [.init(pid: 9, busy: n(1, 43), requests: n(7, 44), isSpare: false)])
+                    PoolReport(
+                        name: n.text("pool", 38), count: n(2, 39), spares: n(1, 40), waiting: n(3, 41),
+                        restarts: n(1, 42),
+                        workers: [.init(pid: 9, busy: n(1, 43), requests: n(7, 44), isSpare: false)], tally: .init()))
             ], descriptor: Int32(truncatingIfNeeded: n(12, 45)))
     }
 

@@ -30,6 +30,8 @@ import Testing
         #expect((counters.received, counters.waiting, counters.ports, counters.peers) == (2, 3, 1, 1))
         let named = try #require(counters.named["counted"])
         #expect((named.id, named.received, named.waiting) == (try #require(port).id, 2, 3))
+        let memory = counters.sharedMemory
+        #expect((memory.used > 0, memory.size > memory.used) == (Sandbox.hasLanes, Sandbox.hasLanes))
         let sent = await asker.counters().sent
         #expect(sent == 5)
 

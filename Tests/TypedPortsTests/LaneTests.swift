@@ -171,10 +171,18 @@ import Testing
                 try await stand.client.request(Job(number: number), timeout: .seconds(60))
             }
         }
+        func counters() async -> PortCounters.Port? { await stand.runtimes[0].counters().named["lanes"] }
+        #expect(await counters()?.requests == 3)
+        #expect(await counters()?.lanes["jobs"].map { [$0.running, $0.waiting, $0.refused] } == [2, 1, 3])
         stand.gate.open()
         for (number, job) in zip(1..., jobs) { #expect(try await job.value == number) }
         #expect(try await stand.client.request(Job(number: 7)) == 7)
-        try await stand.end(running)
+        #expect(await waitUntil { await counters()?.requests == 0 })
+        #expect(await counters()?.lanes["jobs"].map { [$0.running, $0.waiting, $0.refused] } == [0, 0, 3])
+        running.cancel()
+        _ = await running.result
+        // The counts outlive the call.
+        #expect(await counters()?.lanes["jobs"]?.refused == 3)
     }
 
     @Test func `a server may refuse all that it has no handler for, and a type may name its lane`() async throws {

@@ -30,6 +30,11 @@ struct LaneIntake: ~Copyable {
     var inOrder: [LaneReceiver] { all.sorted { $0.order < $1.order } }
     func lanes(of peer: Incarnation) -> [LaneReceiver] { inOrder.filter { $0.peer == peer } }
 
+    /// The bytes of all rings, and of what waits in them.
+    var memoryInUse: (used: Int, size: Int) {
+        all.reduce((0, 0)) { ($0.0 + ($1.used ?? 0), $0.1 + $1.size) }
+    }
+
     /// The set of the lanes' bells; nil when no descriptor is left.
     mutating func makeBells() -> BellSet? {
         if bells == nil { bells = try? BellSet() }

@@ -165,6 +165,16 @@ final class LaneReceiver: @unchecked Sendable {
                 || !isStopped && memory.head.pointee.load(ordering: .acquiring) >> 2 != UInt64(tail))
     }
 
+    /// The bytes of the ring that wait to be taken; nil for a head that no sender of this library writes.
+    var used: Int? {
+        let head = isStopped ? knownHead : Int(truncatingIfNeeded: memory.head.pointee.load(ordering: .relaxed) >> 2)
+        guard !isEnded else { return 0 }
+        guard (0..<memory.size).contains(head) else { return nil }
+        return head >= tail ? head - tail : memory.size - tail + head
+    }
+
+    var size: Int { memory.size }
+
     /// Notes the head, up to which records are taken.
     /// - Returns: False for a word that no sender of this library writes.
     @inline(__always)

@@ -8,6 +8,7 @@ final class Inspector: Sendable {
     let pending: PendingReplies
     let loops: ObservedLoops
     let pools = ReportedPools()
+    let services = Reports<[String: PortCounters.Service]>()
     let turns: InspectionTurns
 
     private let open = Lock<[Effort: [Incarnation: Int]]>([:])

@@ -1,3 +1,33 @@
+/// The state of a pool of workers.
+package struct PoolReport: Sendable {
+    /// The counts since the pool runs.
+    package struct Tally: Sendable {
+        /// The requests that have waited for a worker, and wait no more.
+        package var waited = 0
+        /// The time for which they have waited, added up.
+        package var waitTime = Duration.zero
+        /// The workers that have ended, by the cause.
+        package var ended: [String: Int] = [:]
+
+        package init() {}
+    }
+
+    package let name: String
+    package let count: Int
+    package let spares: Int
+    package let waiting: Int
+    package let restarts: Int
+    package let workers: [PortService.Worker]
+    package let tally: Tally
+
+    package init(
+        name: String, count: Int, spares: Int, waiting: Int, restarts: Int, workers: [PortService.Worker], tally: Tally
+    ) {
+        (self.name, self.count, self.spares, self.waiting) = (name, count, spares, waiting)
+        (self.restarts, self.workers, self.tally) = (restarts, workers, tally)
+    }
+}
+
 extension PortService {
     /// A pool of worker processes of the owner's process. The module Workers has pools.
     public struct Pool: Sendable, Hashable, Codable {
@@ -14,9 +44,9 @@ extension PortService {
         /// The workers that run, at most 256.
         public let workers: [Worker]
 
-        package init(name: String, count: Int, spares: Int, waiting: Int, restarts: Int, workers: [Worker]) {
-            (self.name, self.count, self.spares) = (name.bounded, count, spares)
-            (self.waiting, self.restarts, self.workers) = (waiting, restarts, Array(workers.prefix(256)))
+        package init(_ report: PoolReport) {
+            (name, count, spares) = (report.name.bounded, report.count, report.spares)
+            (waiting, restarts, workers) = (report.waiting, report.restarts, Array(report.workers.prefix(256)))
         }
     }
 

@@ -1,35 +1,51 @@
 import RunLoopLocks
 
-/// The pools of this process, which answers about its ports mention.
+/// The pools of this process: answers about its ports mention those that run, and its counters have what all have done.
 final class ReportedPools: Sendable {
-    typealias Report = @Sendable () -> PortService.Pool
-
-    private struct State {
-        var reports: [Int: Report] = [:]
-        var lastNumber = 0
-    }
+    private let running = Reports<PoolReport>()
+    /// The counts of pools that do not run any more, by name.
+    private let former = Lock<[String: PortCounters.Pool]>([:])
 
     /// The most pools in an answer.
     private static let most = 16
+    /// The most names of pools that do not run, because a program may make names without end.
+    private static let mostFormer = 256
 
-    private let state = Lock(State())
+    func add(_ report: @escaping @Sendable () -> PoolReport) -> Int { running.add(report) }
 
-    func add(_ report: @escaping Report) -> Int {
-        state.withLock { state in
-            state.lastNumber += 1
-            state.reports[state.lastNumber] = report
-            return state.lastNumber
+    func remove(_ number: Int) {
+        guard let report = running.remove(number) else { return }
+        former.withLock { former in
+            guard former[report.name] != nil || former.count < Self.mostFormer else { return }
+            former[report.name, default: PortCounters.Pool()].add(report.tally)
         }
     }
 
-    func remove(_ number: Int) {
-        let former = state.withLock { $0.reports.removeValue(forKey: number) }
-        withExtendedLifetime(former) {}
+    /// The pools that run, the oldest first.
+    var all: [PortService.Pool] { running.all.prefix(Self.most).map { PortService.Pool($0) } }
+
+    var counters: [String: PortCounters.Pool] {
+        // A pool that ends between the two is missing for once, and never counts twice.
+        let former = former.withLock { $0 }
+        return running.all.reduce(into: former) { $0[$1.name, default: PortCounters.Pool()].add($1) }
+    }
+}
+
+extension PortCounters.Pool {
+    fileprivate mutating func add(_ report: PoolReport) {
+        let (spare, others) = report.workers.reduce(into: (0, 0)) { if $1.isSpare { $0.0 += 1 } else { $0.1 += 1 } }
+        let busy = report.workers.count { $0.busy > 0 }
+        spares += spare
+        self.busy += busy
+        idle += others - busy
+        missing += max(0, report.count + report.spares - report.workers.count)
+        waiting += report.waiting
+        add(report.tally)
     }
 
-    /// The pools, the oldest first.
-    var all: [PortService.Pool] {
-        let reports = state.withLock { state in state.reports.sorted { $0.key < $1.key }.prefix(Self.most) }
-        return reports.map { $0.value() }
+    fileprivate mutating func add(_ tally: PoolReport.Tally) {
+        waited += tally.waited
+        waitTime += tally.waitTime
+        ended.merge(tally.ended, uniquingKeysWith: +)
     }
 }

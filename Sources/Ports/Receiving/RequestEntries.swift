@@ -49,7 +49,8 @@ struct RequestEntries: Sendable {
 
     private static let mostKept = 1024
 
-    var isEmpty: Bool { free.count == entries.count }
+    var count: Int { entries.count - free.count }
+    var isEmpty: Bool { count == 0 }
 
     /// Whether the port takes no more requests and waits for no reply.
     var isDone: Bool {

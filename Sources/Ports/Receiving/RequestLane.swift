@@ -57,4 +57,20 @@ public struct RequestLane: Sendable, Hashable {
             WhenFull(mostWaiting: max(0, count), refuses: true)
         }
     }
+
+    /// The requests of a lane. See ``PortCounters``.
+    public struct Counters: Sendable, Hashable {
+        /// The requests in handlers.
+        public var running = 0
+        /// The requests that were taken, and wait for a handler.
+        public var waiting = 0
+        /// The requests that were refused since the port was made, because the lane was full.
+        public var refused = 0
+
+        static func + (left: Counters, right: Counters) -> Counters {
+            Counters(
+                running: left.running + right.running, waiting: left.waiting + right.waiting,
+                refused: left.refused + right.refused)
+        }
+    }
 }

@@ -19,6 +19,7 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
         let lane: RequestLane
         let name: String
         var running = 0
+        var refused = 0
         var waiting: Deque<(ticket: Ticket, work: Work)> = []
 
         /// Whether a request of the lane may be taken. A lane that refuses always has an answer.
@@ -70,6 +71,15 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
         }
     }
 
+    /// By the names of the lanes.
+    var counters: [String: RequestLane.Counters] {
+        entries.reduce(into: [:]) { counters, entry in
+            let own = RequestLane.Counters(
+                running: entry.running, waiting: entry.waiting.count, refused: entry.refused)
+            counters[entry.name] = counters[entry.name].map { $0 + own } ?? own
+        }
+    }
+
     /// - Parameter work: Called for a request that waits.
     mutating func arrive(_ kind: RequestKind?, _ subject: UInt32, _ work: () -> Work) -> Arrival {
         let index = index(of: kind, subject)
@@ -81,6 +91,7 @@ struct RequestLaneAdmission<Work: Sendable>: Sendable {
         if isFinishing { return .turnAway }
         // A lane without room to wait accepts one request, which was taken before its lane was known.
         if lane.whenFull.refuses, entries[index].waiting.count >= lane.whenFull.mostWaiting {
+            entries[index].refused += 1
             return .refuse(limit: lane.limit)
         }
         lastTicket += 1

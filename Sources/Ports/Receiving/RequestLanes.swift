@@ -34,6 +34,8 @@ final class RequestLanes: Waiter {
         }
     }
 
+    var counters: [String: RequestLane.Counters] { state.withLock { $0.table.counters } }
+
     /// Takes requests ahead, because a request of another lane may be behind one that has to wait.
     func takeAhead() { change { $0.takesAhead = true } }
 

@@ -92,6 +92,8 @@ final class RequestLedger: Sendable {
 
     var isFinishing: Bool { state.withLock { $0.isFinishing } }
     var isEmpty: Bool { state.withLock { $0.isEmpty } }
+    /// The requests that have no reply yet, those of other transports, too.
+    var count: Int { state.withLock { $0.count } + serving.entranceRequests.count }
 
     /// Takes no more requests.
     func finish() { change { $0.isFinishing = true } }

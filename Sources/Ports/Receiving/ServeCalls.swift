@@ -37,6 +37,8 @@ final class ServeCalls: Sendable {
         var oneWayCount = 0
         /// The lanes of each call.
         var lanes: [RequestLanes] = []
+        /// The number of requests that earlier calls have refused, by the names of the lanes.
+        var refused: [String: Int] = [:]
         /// Whether the port takes no more requests.
         var isFinishing = false
         var entrances: [@Sendable () -> [EntranceRequest]] = []
@@ -76,7 +78,20 @@ final class ServeCalls: Sendable {
         for lanes in lanes { lanes.finish() }
     }
 
-    func remove(_ lanes: RequestLanes) { state.withLock { $0.lanes.removeAll { $0 === lanes } } }
+    func remove(_ lanes: RequestLanes) {
+        let counters = lanes.counters
+        state.withLock { state in
+            state.lanes.removeAll { $0 === lanes }
+            for (name, lane) in counters where lane.refused > 0 { state.refused[name, default: 0] += lane.refused }
+        }
+    }
+
+    /// By the names of the lanes.
+    var laneCounters: [String: RequestLane.Counters] {
+        let (lanes, refused) = state.withLock { ($0.lanes, $0.refused) }
+        let former = refused.mapValues { RequestLane.Counters(refused: $0) }
+        return lanes.reduce(into: former) { $0.merge($1.counters, uniquingKeysWith: +) }
+    }
 
     /// The requests in progress that have come by other transports.
     var entranceRequests: [EntranceRequest] { state.withLock { $0.entrances }.flatMap { $0() } }

@@ -147,7 +147,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .incompatibleVersion(let what, let ours, let theirs):
             "\(what) has version \(theirs), and this library speaks version \(ours): update the older of the two"
         case .nameNotFound(let name, let directory):
-            directory.contains("://")
+            // The path of a directory is absolute; a network has an URL.
+            !directory.hasPrefix("/")
                 ? "nobody serves the name \(name.quoted) on \(directory): is a server running, with a connection to it?"
                 : "nobody has registered the name \(name.quoted) in \(directory): is its server running, with the same "
                     + "directory?"

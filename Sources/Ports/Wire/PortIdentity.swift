@@ -64,9 +64,10 @@ public struct PortIdentity: Hashable, Sendable, CustomStringConvertible {
     }
 
     var owner: ProcessIdentity? { facts.owner }
-    /// What to do when the port has ended.
+    /// The remedy when the port has ended.
     var nextText: String { name == nil ? "ask its owner for a new right" : "look its name up again" }
-    var ownerText: String { owner?.description ?? id.incarnation.shortDescription }
+    /// The owner's program and process.
+    package var ownerText: String { owner?.description ?? id.incarnation.shortDescription }
 }
 
 /// A process in texts: its program and its pid.
