@@ -284,7 +284,6 @@ bench-figures: bench
 
 # Fails when messages have travelled in another way since the pages' figures were measured.
 figures-check:
-	@.ci/figures --check
 	@.ci/figures --fresh
 
 # A build of its own, as what else `bench` is made of changes with the peers. The output names those that are missing.
@@ -328,7 +327,7 @@ docs: dependencies
 	@mkdir -p .build/documentation
 	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --enable-all-traits --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
 		generate-documentation --enable-experimental-combined-documentation $(DOCUMENTED:%=--target %) \
-		--warnings-as-errors --output-path .build/documentation
+		--default-code-listing-language swift --warnings-as-errors --output-path .build/documentation
 	@.ci/documentation-root .build/documentation $(DOCUMENTED)
 	@echo "To look at the documentation, run make docs-preview."
 

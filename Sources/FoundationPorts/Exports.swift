@@ -3,5 +3,7 @@
 
 // On macOS, Foundation has a class of this name, for the sake of its `systemDefault()`.
 @_exported import class Ports.PortNameServer
+// For `PortRuntime.shared.setReplyLimit(_:)`, which errors name.
+@_exported import class Ports.PortRuntime
 // For `ThreadRunLoop.main.serveFoundation()`.
 @_exported import class RunLoops.ThreadRunLoop

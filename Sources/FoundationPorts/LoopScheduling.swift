@@ -79,6 +79,7 @@ private final class LoopScheduling: Sendable {
         }
         source.add(to: loop, forMode: mode.cfMode)
         LoopEnd.note(end, in: runLoop, mode) { [self] end, loop in remove(end, loop, mode) }
+        UnservedMainLoop.note(runLoop, mode)
     }
 
     private func watch(_ right: MachPort.SendRight, _ id: PortID) {

@@ -1,3 +1,4 @@
+import CoreFoundationPorts
 import Foundation
 import Ports
 
@@ -20,12 +21,7 @@ open class MessagePortNameServer: NSObject, @unchecked Sendable {
     @discardableResult
     open func registerPort(_ port: Port, name: String) -> Bool {
         guard let end = (port as? SendRightPort)?.end else { return false }
-        do throws(PortError) {
-            try names.register(end.machPort, name: name)
-            return true
-        } catch {
-            return false
-        }
+        return logged("registerPort") { () throws(PortError) in try names.register(end.machPort, name: name) } != nil
     }
 
     /// As ``registerPort(_:name:)``, by its name on macOS.
@@ -49,16 +45,11 @@ open class MessagePortNameServer: NSObject, @unchecked Sendable {
         guard let right = right(forName: name), let end = PortObjects.shared.existing(right.id)?.end else {
             return false
         }
-        do throws(PortError) {
-            try names.remove(end.machPort, name: name)
-            return true
-        } catch {
-            return false
-        }
+        return logged("removePort") { () throws(PortError) in try names.remove(end.machPort, name: name) } != nil
     }
 
     private func right(forName name: String) -> MachPort.SendRight? {
-        do throws(PortError) { return try names.port(forName: name) } catch { return nil }
+        logged("port(forName:)", unless: \.isNameNotFound) { () throws(PortError) in try names.port(forName: name) }
     }
 
     fileprivate func makePort(_ right: MachPort.SendRight) -> SendRightPort { MessagePort(nil, right) }

@@ -77,7 +77,7 @@ open class NSMachPort: SendRightPort, ReplaceableByExisting, @unchecked Sendable
 
 /// The delegate of an ``NSMachPort``. The corresponding protocol is NSMachPortDelegate.
 public protocol NSMachPortDelegate: PortDelegate {
-    /// Never called: there are no Mach messages here. `handle(_:)` gets all messages.
+    /// Never called: `handle(_:)` gets all messages, also those of `mach_msg`.
     func handleMachMessage(_ msg: UnsafeMutableRawPointer)
 }
 

@@ -1,4 +1,5 @@
 import CoreFoundation
+import CoreFoundationPorts
 import Foundation
 import Ports
 import RunLoops
@@ -6,7 +7,7 @@ import RunLoops
 // Foundation's messages and this library's.
 
 extension MachPort.Message {
-    /// Nil when a component is neither data, nor a port of this library, nor an open file.
+    /// Nil when a component is neither data, nor a port of this library, nor an open file: the log says which.
     init?(msgid: Int, _ components: NSArray?, replyPort: MachPort.SendRight?) {
         var parts: [Component] = []
         for index in 0..<(components?.count ?? 0) {
@@ -14,16 +15,28 @@ extension MachPort.Message {
             case let data as NSData:
                 parts.append(.bytes(Array(UnsafeRawBufferPointer(start: data.bytes, count: data.length))))
             case let port as SendRightPort:
-                guard let right = port.sendRight else { return nil }
+                guard let right = port.sendRight else {
+                    Self.tell(index, "a port that can only reply")
+                    return nil
+                }
                 parts.append(.port(right))
             case let file as FileHandle:
                 // The handle stays its owner's.
-                guard let descriptor = try? MessageDescriptor(duplicating: file.fileDescriptor) else { return nil }
+                let descriptor = logged("the send of a PortMessage") { () throws(PortError) in
+                    try MessageDescriptor(duplicating: file.fileDescriptor)
+                }
+                guard let descriptor else { return nil }
                 parts.append(.descriptor(descriptor))
-            default: return nil
+            case let other:
+                Self.tell(index, other.map { "a \(type(of: $0))" } ?? "nothing")
+                return nil
             }
         }
         self.init(id: UInt32(truncatingIfNeeded: msgid), parts, replyPort: replyPort)
+    }
+
+    private static func tell(_ index: Int, _ what: String) {
+        log.warning("a PortMessage was not sent: component \(index) is \(what), and not data, a port or a FileHandle")
     }
 }
 
@@ -37,11 +50,18 @@ extension MachPort.SendRight {
             return withExtendedLifetime(data) {
                 let bytes = UnsafeRawBufferPointer(start: data.bytes, count: data.length).bytes
                 let id = UInt32(truncatingIfNeeded: msgid)
-                return (try? send(id: id, bytes: bytes, replyPort: replyPort, until: deadline)) != nil
+                return isSent { () throws(PortError) in
+                    try send(id: id, bytes: bytes, replyPort: replyPort, until: deadline)
+                }
             }
         }
         guard let message = MachPort.Message(msgid: msgid, components, replyPort: replyPort) else { return false }
-        return (try? send(message, until: deadline)) != nil
+        return isSent { () throws(PortError) in try send(message, until: deadline) }
+    }
+
+    /// As on macOS, a timeout is for the caller to see.
+    private func isSent(_ send: () throws(PortError) -> Void) -> Bool {
+        logged("the send of a PortMessage", unless: { if case .sendTimedOut = $0 { true } else { false } }, send) != nil
     }
 }
 

@@ -1,3 +1,4 @@
+import CoreFoundationPorts
 import Foundation
 import Ports
 import RunLoopLocks
@@ -29,13 +30,11 @@ final class ReplyPort: MessagePort, @unchecked Sendable {
         guard let message = MachPort.Message(msgid: msgID, components, replyPort: nil),
             let right = right.withLock({ $0.take() })
         else { return false }
-        do throws(PortError) {
-            try right.reply(with: message)
+        if logged("the reply of a PortMessage", { () throws(PortError) in try right.reply(with: message) }) != nil {
             return true
-        } catch {
-            // Another reply may follow.
-            self.right.withLock { $0 = right }
-            return false
         }
+        // Another reply may follow.
+        self.right.withLock { $0 = right }
+        return false
     }
 }

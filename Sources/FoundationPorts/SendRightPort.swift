@@ -141,6 +141,7 @@ open class SendRightPort: Port, @unchecked Sendable {
         guard let source = source() else { return }
         source.add(to: runLoop.getCFRunLoop(), forMode: mode.cfMode)
         LoopEnd.note(self, in: runLoop, mode) { port, loop in loop.remove(port, forMode: mode) }
+        UnservedMainLoop.note(runLoop, mode)
     }
 
     /// Removes the port from a loop's mode. `RunLoop.remove(_:forMode:)` calls this method.

@@ -1,3 +1,4 @@
+import CoreFoundationPorts
 import Dispatch
 import Foundation
 import Ports
@@ -51,18 +52,17 @@ open class SocketPortNameServer: NSObject, @unchecked Sendable {
         guard let port = port as? SocketPort, port.isValid else { return false }
         removePort(forName: name)
         let answer = Address(of: port).bytes
-        do throws(PortError) {
+        let owner = logged("registerPort") { () throws(PortError) in
             // The parent of the directory has to exist.
             _ = try parent.registration(forName: "sockets")
             let owner = try LocalMessagePort(name: name, nameServer: names) { _, _ in answer }
             try owner.setQueue(queue)
-            let entry = Entry(owner: owner, port: port)
-            let former = entries.withLock { $0.updateValue(entry, forKey: name) }
-            former?.owner.invalidate()
-            return true
-        } catch {
-            return false
+            return owner
         }
+        guard let owner else { return false }
+        let former = entries.withLock { $0.updateValue(Entry(owner: owner, port: port), forKey: name) }
+        former?.owner.invalidate()
+        return true
     }
 
     /// As ``registerPort(_:name:)``: the number has no effect.
@@ -78,10 +78,10 @@ open class SocketPortNameServer: NSObject, @unchecked Sendable {
             removePort(forName: name)
             return nil
         }
-        guard let remote = try? RemoteMessagePort(name: name, nameServer: names),
-            let answer = try? remote.request(id: 1, nil, timeout: .seconds(5)), let address = Address(answer)
-        else { return nil }
-        return address.makePort()
+        let answer = logged("port(forName:)", unless: \.isNameNotFound) { () throws(PortError) in
+            try RemoteMessagePort(name: name, nameServer: names).request(id: 1, nil, timeout: .seconds(5))
+        }
+        return answer?.flatMap { Address($0) }?.makePort()
     }
 
     /// Finds the port of a name, on this host only: nil, an empty string, or its name. For another host it returns nil, because

@@ -1,3 +1,8 @@
 // Files for macOS have these names by `import XPC` alone.
 @_exported import Dispatch
 @_exported import Glibc
+
+// The process that sent a message.
+@_exported import struct Ports.MessageSender
+// For `PortRuntime.shared.setReplyLimit(_:)`, which errors name.
+@_exported import class Ports.PortRuntime

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Ports
 
 /// The reason why a session has ended, or why a message or its reply did not arrive. The corresponding C type is
@@ -31,12 +32,15 @@ public struct XPCRichError: Error, Sendable, Equatable {
     }
 }
 
-extension XPCRichError: CustomStringConvertible, CustomDebugStringConvertible {
+extension XPCRichError: CustomStringConvertible, CustomDebugStringConvertible, LocalizedError {
     /// The sentence. The corresponding C function is `xpc_rich_error_copy_description`.
     public var description: String { text }
 
     /// The sentence.
     public var debugDescription: String { text }
+
+    /// The sentence, also as Foundation's `localizedDescription`.
+    public var errorDescription: String? { text }
 }
 
 extension PortError {
@@ -48,9 +52,8 @@ extension PortError {
         case .becameInvalid(let gone): (port, ending) = (gone, " during the call, and may have handled the message")
         default: return nil
         }
-        let process = ProcessIdentity(pid: port.pid ?? 0, program: port.program)
         return
-            "the other end of the session, \(process), has ended or cancelled the session\(ending): make a new session"
+            "the other end of the session, \(port.ownerText), has ended or cancelled the session\(ending): make a new session"
     }
 
     /// Whether the same call may succeed later.

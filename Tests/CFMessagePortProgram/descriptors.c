@@ -1,7 +1,6 @@
 // One behaviour of CFFileDescriptor a run, as Apple documents it.
 #include "behaviours.h"
 
-#include <CoreFoundation/CFFileDescriptor.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -8,6 +8,10 @@ struct FoundationAsyncMainHelper {
 
     static func main() async throws {
         alarm(60)
+        if CommandLine.arguments.contains("unserved") {
+            await MainActor.run { RunLoop.main.add(NSMachPort(), forMode: .default) }
+            while true { try await Task.sleep(for: .seconds(60)) }
+        }
         ThreadRunLoop.main.serveFoundation()
         await MainActor.run { schedule() }
         while await MainActor.run(body: { served.count < 3 }) { try await Task.sleep(for: .milliseconds(1)) }

@@ -43,6 +43,16 @@ case "echo":
     _ = test.send(1, 0, from: port)
     runForEver()
 
+case "failures":
+    // Each result has no room for the reason.
+    let port = NSMachPort()
+    let isRemote = CFMessagePortCreateRemote(nil, "nobody" as CFString) != nil
+    let isFound = MessagePortNameServer.sharedInstance().port(forName: "nobody") != nil
+    let isRegistered = MessagePortNameServer.sharedInstance().registerPort(port, name: "port")
+    let message = PortMessage(send: port, receive: nil, components: [Date()])
+    let isSent = message.send(before: Date(timeIntervalSinceNow: 60))
+    exit(isRemote || isFound || isRegistered || isSent ? 1 : 0)
+
 case "flood":
     guard let test = NSMachBootstrapServer.sharedInstance().port(forName: "test") else { exit(3) }
     for number in 0... where !test.send(2, number) { exit(0) }

@@ -1,5 +1,7 @@
 import Foundation
 import FoundationPorts
+import Ports
+import RunLoops
 import Testing
 
 struct ConversionTests {
@@ -32,6 +34,15 @@ struct ConversionTests {
         let name = CFMessagePortGetName(port).string
         #expect(name.hasPrefix("com.example."))
         #expect(CFDataCreate(nil, [7], 1).data == Data([7]))
+    }
+
+    @Test func `the localized description of an error is its sentence`() {
+        let errors: [any Error & CustomStringConvertible] = [
+            PortError.nameNotFound("a", directory: "/b"), RunLoopError.notAChild(1),
+            RequestFailure("no such image"),
+            CheckInError.timedOut(worker: "it"),
+        ]
+        for error in errors { #expect(error.localizedDescription == error.description) }
     }
 
     @Test func `slices keep their bytes`() {

@@ -91,6 +91,26 @@ import Testing
         #expect(run.child.wait() == 0)
     }
 
+    @Test func `a main loop with a port that nobody runs is told of in the log`() {
+        let run = Run(["\(Child.folder)/FoundationAsyncMainHelper", "unserved"])
+        #expect(
+            waitUntil { String(decoding: run.errors, as: UTF8.self).contains("has a port, and nobody runs it: call") })
+        run.child.kill()
+    }
+
+    @Test func `the log has the reasons that results have no room for`() {
+        let run = Run(
+            ["\(Child.folder)/FoundationPortsTestHelper", "failures"], environment: ["PORTS_DIRECTORY": "/dev/null"])
+        #expect(run.child.wait() == 0)
+        let lines = String(decoding: run.errors, as: UTF8.self)
+        for text in [
+            "CFMessagePortCreateRemote failed: ", "port(forName:) failed: ", "registerPort failed: ",
+            "component 0 is a NSDate, and not data, a port or a FileHandle",
+        ] {
+            #expect(lines.contains(text), "\(lines)")
+        }
+    }
+
     @Test func `ports, the main queue and timers of a main thread take turns`() throws {
         let run = Run(["\(Child.folder)/FoundationPortsTestHelper", "fair"])
         #expect(run.child.wait() == 0)

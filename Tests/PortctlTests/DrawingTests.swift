@@ -248,7 +248,13 @@ import Testing
         #expect(busy.contains(">busy<"))
         #expect(!busy.contains(troubles))
         #expect(!served.contains(">busy<"))
-        #expect(try map("stuck").contains(troubles))
+        for (state, word) in [
+            ("stuck", "stuck"), ("stopped", "stopped"), ("silent", "no answer"), ("unknown", "not asked"),
+        ] {
+            let html = try map(state)
+            #expect(html.contains(troubles))
+            #expect(html.contains(">\(word)<"))
+        }
     }
 
     // MARK: Other formats

@@ -16,6 +16,8 @@ import Testing
         var word: String
     }
 
+    struct Get<Item>: PortRequest { typealias Reply = EmptyReply }
+
     struct Add: PortRequest {
         typealias Reply = Int
         var terms: [Int]
@@ -440,5 +442,9 @@ import Testing
         #expect(Named.foobar.messageID == 0xbf9c_f968)
         #expect(Add.messageID != Lookup.messageID)
         #expect(Add.requestName == "RequestTests.Add")
+        #expect(Get<Add>.requestName == "RequestTests.Get<RequestTests.Add>")
+        #expect(
+            Get<[String: (Int, Add?)]>.requestName
+                == "RequestTests.Get<Dictionary<String, (Int, Optional<RequestTests.Add>)>>")
     }
 }

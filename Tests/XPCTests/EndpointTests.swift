@@ -23,6 +23,11 @@ import XPCTestHelper
         }
     }
 
+    @Test func `the localized description of an error is its sentence`() throws {
+        let error = #expect(throws: XPCRichError.self) { try XPCSession(machService: "com.example.nobody") }
+        #expect(error?.localizedDescription == error?.description)
+    }
+
     @Test func `a session with an endpoint reaches its anonymous listener`() throws {
         let listener = anonymous()
         let session = try XPCSession(endpoint: listener.endpoint)

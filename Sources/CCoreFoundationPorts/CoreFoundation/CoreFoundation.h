@@ -9,6 +9,7 @@
 
 #include_next <CoreFoundation/CoreFoundation.h>
 
+#include <CoreFoundation/CFFileDescriptor.h>
 #include <CoreFoundation/CFMachPort.h>
 #include <CoreFoundation/CFMessagePort.h>
 #include <CoreFoundation/CFNotificationCenter.h>

@@ -46,7 +46,9 @@ func machTime() -> UInt64 { MonotonicInstant.now.nanoseconds }
 @_cdecl("mach_port_allocate")
 func allocateMachPort(_ task: UInt32, _ right: UInt32, _ name: UnsafeMutablePointer<UInt32>) -> Int32 {
     guard right == MACH_PORT_RIGHT_RECEIVE else { return KERN_INVALID_ARGUMENT }
-    guard let port = try? MachPort() else { return KERN_NO_SPACE }
+    guard let port = logged("mach_port_allocate", { () throws(PortError) in try MachPort() }) else {
+        return KERN_NO_SPACE
+    }
     name.pointee = PortNumbers.shared.hold(port)
     return KERN_SUCCESS
 }
@@ -137,9 +139,10 @@ func checkInMachPort(_ server: UInt32, _ name: UnsafePointer<CChar>, _ port: Uns
 @usableFromInline
 @_cdecl("bootstrap_look_up")
 func lookUpMachPort(_ server: UInt32, _ name: UnsafePointer<CChar>, _ port: UnsafeMutablePointer<UInt32>) -> Int32 {
-    guard let right = try? PortNameServer.shared.port(forName: String(cString: name)) else {
-        return BOOTSTRAP_UNKNOWN_SERVICE
+    let right = logged("bootstrap_look_up", unless: \.isNameNotFound) { () throws(PortError) in
+        try PortNameServer.shared.port(forName: String(cString: name))
     }
+    guard let right else { return BOOTSTRAP_UNKNOWN_SERVICE }
     port.pointee = PortNumbers.shared.retain(right)
     return BOOTSTRAP_SUCCESS
 }

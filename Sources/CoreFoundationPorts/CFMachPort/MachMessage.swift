@@ -70,7 +70,10 @@ func send(
             try right.send(MachPort.Message(id: id, components, replyPort: replyPort), before: deadline)
         }
     } catch {
-        return error.machResult
+        let result = error.machResult
+        // The other results say it all.
+        if result == MACH_SEND_NO_BUFFER { log.warning("mach_msg failed: \(error)") }
+        return result
     }
     MachMemory.deallocate(memory.filter { $0.deallocate != 0 })
     // The message has taken the references that it moves.

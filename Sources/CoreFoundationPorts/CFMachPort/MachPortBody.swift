@@ -99,7 +99,10 @@ final class MachPortBody: ObjectBody, @unchecked Sendable {
                 guard let silent = try? EventDescriptor() else { return nil }
                 return .make(silent.descriptor, order: order) { withExtendedLifetime((silent, instance)) {} }
             }
-            guard let descriptor = try? PortDescriptor(receiver) else { return nil }
+            let descriptor = logged("CFMachPortCreateRunLoopSource") { () throws(PortError) in
+                try PortDescriptor(receiver)
+            }
+            guard let descriptor else { return nil }
             // One message in a run that returns after a source.
             return RunLoopPortSource(descriptor, order: order, atMost: 1, keeping: instance).source
         }

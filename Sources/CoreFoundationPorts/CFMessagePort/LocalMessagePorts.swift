@@ -46,7 +46,8 @@ extension MessagePortBody {
     func rename(_ name: CFString) -> Bool {
         guard case .local(let port, _) = port, state.withLock({ $0.isValid }) else { return false }
         let text = String(portName: name)
-        do throws(PortError) { try port.rename(to: text) } catch { return false }
+        let isRenamed = logged("CFMessagePortSetName") { () throws(PortError) in try port.rename(to: text) } != nil
+        guard isRenamed else { return false }
         let former = state.withLock { state in
             defer { state.name = text.cfString }
             return state.name
@@ -68,7 +69,10 @@ extension MessagePortBody {
         guard case .local(let port, _) = port, isValid(instance) else { return nil }
         return source.source {
             if state.withLock({ $0.keptByQueue != nil }) { return nil }
-            guard let descriptor = try? PortDescriptor(port) else { return nil }
+            let descriptor = logged("CFMessagePortCreateRunLoopSource") { () throws(PortError) in
+                try PortDescriptor(port)
+            }
+            guard let descriptor else { return nil }
             // One message in a run that returns after a source.
             return RunLoopPortSource(descriptor, order: order, atMost: 1, keeping: instance).source
         }

@@ -91,7 +91,10 @@ func sendMessagePortRequest(
         }
         return Int32(kCFMessagePortSuccess)
     } catch {
-        return error.messagePortResult
+        let result = error.messagePortResult
+        // The other results say it all.
+        if result == Int32(kCFMessagePortTransportError) { log.warning("CFMessagePortSendRequest failed: \(error)") }
+        return result
     }
 }
 

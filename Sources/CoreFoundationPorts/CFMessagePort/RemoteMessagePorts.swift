@@ -6,7 +6,10 @@ extension MessagePortBody {
     static func makeRemote(_ allocator: CFAllocator?, _ name: CFString) -> CFMessagePort? {
         let text = String(portName: name)
         if let existing = MessagePortNames.remote.existing(text) { return existing }
-        guard let remote = try? RemoteMessagePort(name: text) else { return nil }
+        let remote = logged("CFMessagePortCreateRemote", unless: \.isNameNotFound) { () throws(PortError) in
+            try RemoteMessagePort(name: text)
+        }
+        guard let remote else { return nil }
         let body = MessagePortBody(.remote(remote), name: text.cfString)
         guard let instance = MessagePortBody.objects.makeInstance(allocator, body) else { return nil }
         // Another thread may have been faster.

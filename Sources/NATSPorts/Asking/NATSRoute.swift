@@ -97,6 +97,9 @@
             case .noResponders: nobodyServes
             case .lost: .becameInvalid(port: service)
             case .late: .receiveTimedOut(port: service)
+            case .otherVersion(let version):
+                .incompatibleVersion(
+                    what: "\(service)", ours: Int(FrameWriter.version), theirs: Int(version))
             }
         }
 

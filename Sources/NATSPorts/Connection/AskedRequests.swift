@@ -28,6 +28,8 @@
         case lost
         /// The deadline has passed.
         case late
+        /// The server's frames have another version.
+        case otherVersion(UInt8)
     }
 
     /// The requests of a connection, by their numbers. While they wait, their askers tell the servers so every second.
@@ -141,7 +143,13 @@
                 return
             }
             // Anybody who may publish here can send nonsense.
-            guard let answer = try? Answer(delivery.bytes) else { return }
+            let answer: Answer
+            do throws(FrameReader.Malformed) { answer = try Answer(delivery.bytes) } catch {
+                guard let version = error.version else { return }
+                end(number)
+                asked?.end(.otherVersion(version))
+                return
+            }
             if case .held(let holder, let requests) = answer {
                 for request in requests { noteHeld(request, by: holder) }
                 return

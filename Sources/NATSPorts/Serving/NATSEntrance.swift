@@ -116,8 +116,12 @@
             // Without a reply subject, nobody could learn the outcome.
             guard let asker = delivery.reply else { return }
             let question: Question
-            do { question = try Question(delivery.bytes) } catch {
-                let reason = "the message is no request of TypedPorts: ask with a RequestClient, or with portctl"
+            do throws(FrameReader.Malformed) { question = try Question(delivery.bytes) } catch {
+                let reason =
+                    error.version.map {
+                        "the request has version \($0), and this server speaks version \(FrameWriter.version): update the "
+                            + "older of the two"
+                    } ?? "the message is no request of TypedPorts: ask with a RequestClient, or with portctl"
                 let frame = Answer.failed(RequestFailure(fault: reason)).frame
                 return connection.handle.publish(frame, to: asker, error: reason)
             }

@@ -4,8 +4,10 @@
 
     /// Writes the parts of a frame. Numbers are little-endian.
     struct FrameWriter {
-        /// The first bytes of each frame: the magic, and the version of the format.
-        static let start: [UInt8] = [0x50, 0x52, 0x54, 1]
+        /// The first bytes of each frame.
+        static let magic: [UInt8] = [0x50, 0x52, 0x54]
+        /// The version of the format, which follows.
+        static let version: UInt8 = 1
 
         private(set) var bytes: [UInt8]
 
@@ -13,8 +15,7 @@
         init(_ kind: UInt8, _ components: [[UInt8]] = []) {
             bytes = []
             bytes.reserveCapacity(components.reduce(64) { $0 + 4 + $1.count })
-            bytes += Self.start
-            bytes.append(kind)
+            bytes += Self.magic + [Self.version, kind]
         }
 
         mutating func append(_ number: some FixedWidthInteger) {
@@ -39,13 +40,18 @@
         private let bytes: [UInt8]
         private var offset: Int
 
-        struct Malformed: Error {}
+        struct Malformed: Error {
+            /// The version of a frame of another version; nil for what is no frame.
+            var version: UInt8?
+        }
 
         let kind: UInt8
 
         init(_ bytes: [UInt8]) throws(Malformed) {
-            offset = FrameWriter.start.count + 1
-            guard bytes.count >= offset, bytes.starts(with: FrameWriter.start) else { throw Malformed() }
+            offset = FrameWriter.magic.count + 2
+            guard bytes.count >= offset, bytes.starts(with: FrameWriter.magic) else { throw Malformed() }
+            let version = bytes[offset - 2]
+            guard version == FrameWriter.version else { throw Malformed(version: version) }
             kind = bytes[offset - 1]
             self.bytes = bytes
         }

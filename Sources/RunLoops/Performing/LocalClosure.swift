@@ -52,9 +52,7 @@ extension ThreadRunLoop {
         handler: @escaping (Timer) -> Void
     ) -> Timer {
         contract(isCurrent, Self.notItsThread)
-        let timer = Timer(after: delay, repeats: repeats, label: label, handler: Self.local(handler))
-        _ = try? add(timer, forMode: mode)
-        return timer
+        return added(Timer(after: delay, repeats: repeats, label: label, handler: Self.local(handler)), mode)
     }
 
     /// Makes a timer that repeats, with any closure, and adds it to this loop, which must be the calling thread's.
@@ -72,7 +70,10 @@ extension ThreadRunLoop {
         handler: @escaping (Timer) -> Void
     ) -> Timer {
         contract(isCurrent, Self.notItsThread)
-        let timer = Timer(at: .now + delay, every: interval, label: label, handler: Self.local(handler))
+        return added(Timer(at: .now + delay, every: interval, label: label, handler: Self.local(handler)), mode)
+    }
+
+    private func added(_ timer: Timer, _ mode: Mode) -> Timer {
         _ = try? add(timer, forMode: mode)
         return timer
     }

@@ -1,3 +1,4 @@
+import Glibc
 import Ports
 
 /// Bytes inside a typed message that are not copied into the encoded value: a message carries them as a component of
@@ -59,10 +60,16 @@ public struct MessageBytes: Sendable {
 extension MessageBytes: Hashable {
     /// Whether both hold the same bytes.
     public static func == (left: Self, right: Self) -> Bool {
-        left.count == right.count
+        let count = left.count
+        return count == right.count
             && left.withBytes { left in
                 right.withBytes { right in
-                    left.withUnsafeBytes { left in right.withUnsafeBytes { left.elementsEqual($0) } }
+                    left.withUnsafeBytes { left in
+                        right.withUnsafeBytes { right in
+                            guard let left = left.baseAddress, let right = right.baseAddress else { return true }
+                            return memcmp(left, right, count) == 0
+                        }
+                    }
                 }
             }
     }

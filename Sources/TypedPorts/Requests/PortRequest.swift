@@ -41,10 +41,28 @@ extension NamedRequest {
     /// Nil, so that the limits of ``RequestServer/run(atMost:streamsAtMost:whenFull:)`` apply.
     public static var lane: RequestLane? { nil }
 
-    /// The type's name without its module. A type inside a function has only the last part of its name.
+    /// The type's name without its module, and without those of its arguments: programs that build the same file in modules
+    /// of their own know the request by one name. A type inside a function has only the last part of its name.
     public static var requestName: String {
         let name = String(reflecting: Self.self)
-        return name.contains("(") ? String(describing: Self.self) : String(name.drop { $0 != "." }.dropFirst())
+        return name.contains("(unknown context") ? String(describing: Self.self) : name.withoutModules
+    }
+}
+
+extension String {
+    /// The names of types without their first parts.
+    fileprivate var withoutModules: String {
+        var (result, path) = ("", "")
+        func last() -> Substring { path.contains(".") ? path.drop { $0 != "." }.dropFirst() : path[...] }
+        for character in self {
+            if character.isLetter || character.isNumber || character == "_" || character == "." {
+                path.append(character)
+            } else {
+                result += last() + String(character)
+                path = ""
+            }
+        }
+        return result + last()
     }
 }
 

@@ -14,12 +14,24 @@ extension RequestFailure {
     fileprivate init(_ error: some Error & Encodable, _ coder: any MessageCoder) {
         self.init("\(error)")
         var (bytes, attachments) = ([] as [UInt8], Attachments())
-        if (try? coder.encode(error, into: &bytes, attachments: &attachments)) != nil { data = bytes }
+        do {
+            try coder.encode(error, into: &bytes, attachments: &attachments)
+            guard attachments.components.isEmpty else {
+                log.warning("a \(type(of: error)) is sent as a text: an error takes no port, descriptor or memory")
+                return
+            }
+            data = bytes
+        } catch {
+            log.warning("an error of a handler is sent as a text, because it cannot be encoded: \(error)")
+        }
     }
 
     /// The handler's error; nil when the failure holds no error of this type.
     func decoded<Failure: Error & Decodable>(as type: Failure.Type, _ coder: any MessageCoder) -> Failure? {
         guard type != Never.self, let data else { return nil }
-        return try? coder.decode(type, from: data.span.bytes, attachments: Attachments())
+        do { return try coder.decode(type, from: data.span.bytes, attachments: Attachments()) } catch {
+            log.warning("the error of a handler is no \(type): \(error)")
+            return nil
+        }
     }
 }

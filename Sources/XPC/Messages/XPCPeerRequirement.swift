@@ -95,7 +95,9 @@ public struct XPCPeerRequirement: Sendable {
             if let replacement = Self.replacement.withLock({ $0 }), !replacement.isUnknown {
                 return replacement.refusal(of: sender)
             }
-            return XPCRichError("the peer requirement of \(what) is never met, because Linux cannot check it")
+            return XPCRichError(
+                "the peer requirement of \(what) is never met, because Linux cannot check it: a program says what stands for it "
+                    + "with XPCPeerRequirement.replaceSignatures(with:)")
         case .user(let id):
             if sender?.uid == id { return nil }
             return XPCRichError("the peer requirement of user \(id) is not met: \(Self.text(of: sender))")

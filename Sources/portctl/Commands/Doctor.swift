@@ -126,8 +126,9 @@ struct Doctor: ParsableCommand {
     }
 
     private func sockets() -> Finding {
-        guard let context = try? ZeroMQContext(maxSockets: .max) else {
-            return Finding(check: "sockets", state: .error, text: "libzmq cannot make a context")
+        let context: ZeroMQContext
+        do { context = try ZeroMQContext(maxSockets: .max) } catch {
+            return Finding(check: "sockets", state: .error, text: "libzmq cannot make a context: \(error)")
         }
         defer { context.terminate() }
         return Finding(check: "sockets", text: "at most \(context.maxSockets) in a process (ZMQ_MAX_SOCKETS)")

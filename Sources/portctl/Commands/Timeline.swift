@@ -59,9 +59,13 @@ struct Timeline: ParsableCommand {
     }
 }
 
-/// The messages of a port until a deadline, or until the port ends; none when the owner cannot report them.
+/// The messages of a port until a deadline, or until the port ends; none, with a line, when the owner cannot report them.
 private func messages(of right: MachPort.SendRight, before deadline: ContinuousClock.Instant) async -> [PortEvent] {
-    guard let monitor = try? await PortMonitor(right, before: deadline) else { return [] }
+    let monitor: PortMonitor
+    do { monitor = try await PortMonitor(right, before: deadline) } catch {
+        report("the trace has no messages: \(error)")
+        return []
+    }
     var events: [PortEvent] = []
     while let event = try? await monitor.next(before: deadline) { events.append(event) }
     return events

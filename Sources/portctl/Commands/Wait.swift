@@ -35,7 +35,6 @@ private struct NotGone: Problem {
     let owner: PortIdentity
 
     var description: String {
-        let process = ProcessIdentity(pid: owner.pid ?? 0, program: owner.program)
-        return "\(process) still has the name “\(name)”: allow more time, or end it"
+        "\(owner.ownerText) still has the name “\(name)”: allow more time, or end it"
     }
 }

@@ -6,8 +6,8 @@ struct PortDrawing: Encodable {
     struct Port: Encodable {
         let id: String
         var name: String
-        /// A `PortService.Condition`, or "silent" when the owner does not answer.
-        var state = "served"
+        /// The raw value of a `PortService.Condition`.
+        var state = PortService.Condition.served.rawValue
         var waiting: Int?
         var taken: Int?
         /// A line for those who serve the port, and one for each message in its handlers.
@@ -15,7 +15,8 @@ struct PortDrawing: Encodable {
         var trouble: String?
         var remedy: String?
 
-        var isInTrouble: Bool { state != "served" && state != "busy" }
+        var condition: PortService.Condition { PortService.Condition(rawValue: state) ?? .unknown }
+        var isInTrouble: Bool { condition != .served && condition != .busy }
     }
 
     struct Process: Encodable {
@@ -67,11 +68,8 @@ extension PortDrawing.Port {
         id = port.id
         name = port.names.joined(separator: ", ").escaped
         (trouble, remedy) = (port.trouble, port.remedy)
-        guard let service = port.service else {
-            state = "silent"
-            return
-        }
-        state = service.condition.rawValue
+        state = port.condition.rawValue
+        guard let service = port.service else { return }
         (waiting, taken) = (service.queue.waiting, service.queue.received)
         let takers = service.takerTexts
         details = [
@@ -80,7 +78,7 @@ extension PortDrawing.Port {
                 : "Served by " + takers.joined(separator: "; ") + "."
         ]
         let inHand = service.handling.map { "Handling \($0)." } + service.requests.oldest.map { "In progress: \($0)." }
-        details += state == "busy" && inHand.isEmpty ? ["A message is being handled, and no other waits."] : inHand
+        details += condition == .busy && inHand.isEmpty ? ["A message is being handled, and no other waits."] : inHand
         if trouble != nil, let chain = WaitChain(from: port.id, in: troubled) {
             trouble? += "; \(chain.text)"
             remedy = chain.remedy

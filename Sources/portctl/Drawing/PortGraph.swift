@@ -13,7 +13,7 @@ extension PortDrawing {
             if senders.contains(process.pid) { lines.append("process\(process.pid) [label=\(title), shape=ellipse];") }
             for port in process.ports {
                 var text = [port.name]
-                if port.state != "served" { text.append(port.state) }
+                if port.condition != .served { text.append(port.state) }
                 if let waiting = port.waiting, waiting > 0 { text.append("\(waiting) waiting") }
                 let color = port.isInTrouble ? ", color=red, tooltip=\(quoted(port.trouble ?? port.state))" : ""
                 lines.append("\(nodes[port.id] ?? "") [label=\(quoted(text))\(color)];")
