@@ -226,7 +226,18 @@ private let patience = Duration.seconds(30)
         #expect(tracer.activeSpans.isEmpty)
     }
 
-    @Test func `messages of a session of XPC have spans at both ends, and so have their handlers`() throws {
+    /// Runs a body that blocks on a thread of its own.
+    private func onThread(_ body: @escaping @Sendable () throws -> Void) async throws {
+        try await withCheckedThrowingContinuation { done in
+            Thread.detachNewThread { done.resume(with: Result(catching: body)) }
+        }
+    }
+
+    @Test func `messages of a session of XPC have spans at both ends, and so have their handlers`() async throws {
+        try await onThread(checkSpansOfSession)
+    }
+
+    @Sendable private func checkSpansOfSession() throws {
         let (client, server) = (InMemoryTracer(), InMemoryTracer())
         let name = "traced.session.\(UUID().uuidString.prefix(8))"
         let listener = try XPCListener(service: name, options: .inactive) { request in
@@ -259,7 +270,11 @@ private let patience = Duration.seconds(30)
         #expect(client.activeSpans.isEmpty && server.activeSpans.isEmpty)
     }
 
-    @Test func `an end of a session without spans passes over the context`() throws {
+    @Test func `an end of a session without spans passes over the context`() async throws {
+        try await onThread(checkSessionWithOneTracer)
+    }
+
+    @Sendable private func checkSessionWithOneTracer() throws {
         let name = "traced.session.\(UUID().uuidString.prefix(8))"
         let listener = try XPCListener(service: name) { request in request.accept { (number: Int) in number + 1 } }
         defer { listener.cancel() }
