@@ -70,10 +70,16 @@ extension CBORArrayNumber {
 // For each type of integers, the compiler makes loops of their own of these.
 extension CBORArrayNumber where Self: FixedWidthInteger {
     static func narrowed(_ numbers: UnsafeBufferPointer<Self>) -> (tag: UInt64, payload: [UInt8])? {
-        var bits: Self = 0
-        // Negative numbers count by their complements.
-        for number in numbers { bits |= Self.isSigned ? number ^ (number >> (Self.bitWidth - 1)) : number }
-        let width = Self.bitWidth - bits.leadingZeroBitCount
+        var (bits, width) = (0 as Self, 0)
+        // Most arrays that need all bytes need them soon.
+        for start in stride(from: 0, to: numbers.count, by: 1024) {
+            for number in numbers[start..<Swift.min(start + 1024, numbers.count)] {
+                // Negative numbers count by their complements.
+                bits |= Self.isSigned ? number ^ (number >> (Self.bitWidth - 1)) : number
+            }
+            width = Self.bitWidth - bits.leadingZeroBitCount
+            if width > Self.bitWidth / 2 { return nil }
+        }
         switch width {
         case _ where width < 8 && Self.bitWidth > 8: return narrowed(numbers, Int8.self)
         case _ where width < 16 && Self.isSigned && Self.bitWidth > 16: return narrowed(numbers, Int16.self)

@@ -16,6 +16,14 @@ package func logged<Result>(
 }
 
 extension PortError {
+    /// Whether a peer has no room, or is gone.
+    package var isExpectedOfSend: Bool {
+        switch self {
+        case .sendTimedOut, .isInvalid, .becameInvalid: true
+        default: false
+        }
+    }
+
     /// Whether nobody has the name.
     package var isNameNotFound: Bool { if case .nameNotFound = self { true } else { false } }
 }

@@ -28,7 +28,7 @@ extension MachPort.Message {
                 guard let descriptor else { return nil }
                 parts.append(.descriptor(descriptor))
             case let other:
-                Self.tell(index, other.map { "a \(type(of: $0))" } ?? "nothing")
+                Self.tell(index, other.map { "of the type \(type(of: $0))" } ?? "nothing")
                 return nil
             }
         }
@@ -36,7 +36,7 @@ extension MachPort.Message {
     }
 
     private static func tell(_ index: Int, _ what: String) {
-        log.warning("a PortMessage was not sent: component \(index) is \(what), and not data, a port or a FileHandle")
+        log.warning("a PortMessage was not sent: component \(index) is \(what), and not Data, a port or a FileHandle")
     }
 }
 
@@ -61,7 +61,7 @@ extension MachPort.SendRight {
 
     /// As on macOS, a timeout is for the caller to see.
     private func isSent(_ send: () throws(PortError) -> Void) -> Bool {
-        logged("the send of a PortMessage", unless: { if case .sendTimedOut = $0 { true } else { false } }, send) != nil
+        logged("the send of a PortMessage", unless: \.isExpectedOfSend, send) != nil
     }
 }
 

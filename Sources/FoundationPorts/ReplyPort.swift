@@ -30,9 +30,10 @@ final class ReplyPort: MessagePort, @unchecked Sendable {
         guard let message = MachPort.Message(msgid: msgID, components, replyPort: nil),
             let right = right.withLock({ $0.take() })
         else { return false }
-        if logged("the reply of a PortMessage", { () throws(PortError) in try right.reply(with: message) }) != nil {
-            return true
+        let sent = logged("the reply of a PortMessage", unless: \.isExpectedOfSend) { () throws(PortError) in
+            try right.reply(with: message)
         }
+        if sent != nil { return true }
         // Another reply may follow.
         self.right.withLock { $0 = right }
         return false

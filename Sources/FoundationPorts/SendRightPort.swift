@@ -138,7 +138,15 @@ open class SendRightPort: Port, @unchecked Sendable {
     /// Adds the port to a mode of a loop, which then handles one message in a turn. `RunLoop.add(_:forMode:)` calls this
     /// method, and keeps the port. Nothing happens to a port that can only send.
     open override func schedule(in runLoop: RunLoop, forMode mode: RunLoop.Mode) {
-        guard let source = source() else { return }
+        guard let source = source() else {
+            if delegate() != nil {
+                log.warning(
+                    once: "delegate of a port that can only send",
+                    "a port with a delegate was added to a loop, and can only send: messages come to the object that has made "
+                        + "the port, such as NSMachPort()")
+            }
+            return
+        }
         source.add(to: runLoop.getCFRunLoop(), forMode: mode.cfMode)
         LoopEnd.note(self, in: runLoop, mode) { port, loop in loop.remove(port, forMode: mode) }
         UnservedMainLoop.note(runLoop, mode)

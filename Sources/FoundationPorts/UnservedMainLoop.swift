@@ -8,13 +8,13 @@ import Synchronization
 /// Says once in the log that nobody runs the main thread's RunLoop, although it has a port. On macOS it runs whenever an
 /// async `main` awaits.
 enum UnservedMainLoop {
-    private static let hasBegun = Atomic(false)
+    private static let isWatched = Atomic(false)
     /// A program may do a lot before it runs its loop.
     private static let patience = DispatchTimeInterval.seconds(10)
 
     /// Notes that a loop has got a port in a mode.
     static func note(_ loop: RunLoop, _ mode: RunLoop.Mode) {
-        guard loop === RunLoop.main, let main = CFRunLoopGetMain(), !hasBegun.exchange(true, ordering: .relaxed),
+        guard loop === RunLoop.main, let main = CFRunLoopGetMain(), !isWatched.exchange(true, ordering: .relaxed),
             CFRunLoopCopyCurrentMode(main) == nil
         else { return }
         let run = Run()

@@ -1,8 +1,7 @@
 import RunLoops
 
 extension PortRuntime {
-    /// Reads the counters. They are counted anyway, so that reading them costs the messages nothing. Senders in other
-    /// processes are asked what they have sent; one that does not answer within a tenth of a second counts with its
+    /// Reads the counters, which are counted anyway. Senders in other processes are asked what they have sent; one that does not answer within a tenth of a second counts with its
     /// last answer. All counts are zero in a forked child.
     public nonisolated(nonsending) func counters() async -> PortCounters {
         var counters = PortCounters()
@@ -25,7 +24,7 @@ extension PortRuntime {
         counters.late = lateReplyCount
         counters.peers = control.peerCount
         counters.pools = inspector.pools.counters
-        counters.services = inspector.services.all.reduce(into: [:]) { $0.merge($1) { first, _ in first } }
+        counters.services = inspector.services.all().reduce(into: [:]) { $0.merge($1) { first, _ in first } }
         return counters
     }
 }

@@ -1,7 +1,7 @@
 extension PortNameServer {
     /// Mentions a pool in the answers about this process's ports, and in its counters, until the closure that it returns is
-    /// called. The counters keep what the pool has done until then.
-    /// - Parameter report: Called on a thread of the library, which it must not block.
+    /// called. The counters keep what the pools of 256 names have done until then.
+    /// - Parameter report: Called on any thread, which it must not block.
     package func report(pool report: @escaping @Sendable () -> PoolReport) -> @Sendable () -> Void {
         let pools = runtime.inspector.pools
         let number = pools.add(report)

@@ -93,6 +93,12 @@
             last = count
         }
 
+        /// A count that has fallen is another thing's of the same name.
+        mutating func follow(_ count: Int) {
+            if count < last { restart() }
+            advance(to: count)
+        }
+
         /// The count is another thing's, and begins at zero.
         mutating func restart() { last = 0 }
     }
@@ -222,7 +228,7 @@
             starts = Total("ports.service.starts", [("ports.service.name", name)], factory)
         }
 
-        mutating func report(_ service: PortCounters.Service) { starts.advance(to: service.starts) }
+        mutating func report(_ service: PortCounters.Service) { starts.follow(service.starts) }
         func destroy() { starts.counter.destroy() }
     }
 #endif

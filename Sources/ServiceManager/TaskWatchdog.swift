@@ -51,12 +51,7 @@ extension ManagerConnection {
                     if isInTrouble { report(nil) }
                     isInTrouble = false
                 } catch {
-                    if !isInTrouble, !Task.isCancelled {
-                        let text = "the watchdog's check fails: \(error)"
-                        report(text)
-                        // The restart replaces the status, and the journal keeps this.
-                        _ = write(STDERR_FILENO, text + "\n", text.utf8.count + 1)
-                    }
+                    if !isInTrouble, !Task.isCancelled { report("the watchdog's check fails: \(error)") }
                     isInTrouble = true
                 }
             }

@@ -38,7 +38,7 @@ extension WorkerPool {
         case .wait(let place):
             if let outcome = place.outcome.block(until: pooled.deadline) { return try outcome.get() }
             giveUp(place)
-            throw pooled.timedOut(name, wasHandled: false)
+            throw found(noWorker: pooled)
         }
     }
 

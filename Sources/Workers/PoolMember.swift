@@ -1,6 +1,7 @@
 import CRunLoopShims
 import Glibc
 import RunLoops
+import Synchronization
 import TypedPorts
 
 // The messages between a pool and its workers, and the part of the worker.
@@ -25,10 +26,17 @@ enum PoolMember {
 
     static var isMember: Bool { getenv(variable) != nil }
 
-    /// Why a worker that is no ``WorkerProgram`` has no pool.
+    /// Whether this program is a ``WorkerProgram``.
+    static var isProgram: Bool { hasBegun.load(ordering: .relaxed) }
+    private static let hasBegun = Atomic(false)
+
+    /// The program's main function was called.
+    static func noteProgram() { hasBegun.store(true, ordering: .relaxed) }
+
+    /// Why a program that is no ``WorkerProgram`` has no pool of itself.
     static let noProgram =
-        "this process was started as a worker, and its program is no WorkerProgram: make its type one, or name another "
-        + "program for the pool"
+        "this program is no WorkerProgram, and would run again and again as its own worker: make the type with @main one, or "
+        + "name another program for the pool"
 
     /// Answers requests until the pool ends this process, or has ended.
     static func work(_ setUp: (RequestServer) async throws -> Void) async throws {

@@ -85,7 +85,7 @@ extension WorkerPool {
             if let outcome = await place.outcome.wait(until: pooled.deadline) { return try outcome.get() }
             giveUp(place)
             try Task.checkCancellation()
-            throw pooled.timedOut(name, wasHandled: false)
+            throw found(noWorker: pooled)
         }
     }
 }

@@ -75,6 +75,8 @@ public enum WorkerPoolError: Error, Sendable, Hashable, CustomStringConvertible 
     case workerEnded(worker: String, WorkerEnd)
     /// The request had no answer within its timeout. It may be that no worker was free.
     case timedOut(pool: String, after: Duration, wasHandled: Bool)
+    /// No worker has started within the request's timeout. The reason is the last one's.
+    case noWorker(pool: String, after: Duration, reason: String)
     /// As many requests wait for a worker as may.
     case full(pool: String, limit: Int)
     /// The pool is stopping, or was stopped.
@@ -91,6 +93,7 @@ public enum WorkerPoolError: Error, Sendable, Hashable, CustomStringConvertible 
         case .timedOut(let pool, let time, true): "a worker of \(pool) has not answered for \(time)"
         case .timedOut(let pool, let time, false):
             "no worker of \(pool) was free for \(time): give it more workers, or ask with a longer timeout"
+        case .noWorker(let pool, let time, let reason): "no worker of \(pool) has started for \(time): \(reason)"
         case .full(let pool, let limit): "\(pool) is full: \(limit) requests wait for its workers; ask later"
         case .stopped(let pool): "\(pool) is stopped"
         case .isRunning(let pool): "\(pool) runs already"

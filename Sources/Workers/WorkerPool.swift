@@ -42,6 +42,8 @@ public final class WorkerPool: Sendable {
         /// The starts before the present run.
         var formerStarts = 0
         var killed: [String] = []
+        /// Why the last worker did not start; nil when one has started since.
+        var failure: String?
         /// The workers that have ended in the present run, by the cause.
         var ended: [String: Int] = [:]
         /// The requests that have waited before the present run, and their time.
@@ -54,6 +56,8 @@ public final class WorkerPool: Sendable {
     let options: Options
     let queue: PoolQueue
     private let program: WorkerProcess.Configuration
+    /// Whether the workers are to be processes of this program, without arguments that tell them apart.
+    private var startsThisProgram: Bool { program.executable == "/proc/self/exe" && program.arguments.isEmpty }
     private let nameServer: PortNameServer
     private let guarded: Lock<Guarded>
 
@@ -95,7 +99,9 @@ public final class WorkerPool: Sendable {
     /// Begins a run, unless the pool runs already.
     func begin() throws(WorkerPoolError) -> Run {
         // Each worker would start workers without end.
-        guard !PoolMember.isMember else { throw .failed(pool: name, reasons: [PoolMember.noProgram]) }
+        guard !PoolMember.isMember, !startsThisProgram || PoolMember.isProgram else {
+            throw .failed(pool: name, reasons: [PoolMember.noProgram])
+        }
         let (run, isFirst) = guarded.withLock { guarded -> (Run, Bool) in
             if guarded.run.ended.isSet {
                 guarded.run = Run(number: queue.begin())
@@ -167,6 +173,14 @@ public final class WorkerPool: Sendable {
         run.stopping.set(())
     }
 
+    /// The error of a request that has found no worker in time.
+    func found(noWorker pooled: PooledRequest) -> WorkerPoolError {
+        if queue.workers.isEmpty, let reason = guarded.withLock({ $0.failure }) {
+            return .noWorker(pool: name, after: pooled.timeout, reason: reason)
+        }
+        return pooled.timedOut(name, wasHandled: false)
+    }
+
     /// The workers that run, and what they do.
     public var workers: [WorkerStatus] { queue.statuses }
 
@@ -199,11 +213,14 @@ public final class WorkerPool: Sendable {
             let name: String
             switch await launch(surroundings) {
             case .success(let worker):
+                guarded.withLock { $0.failure = nil }
                 let hasWorked: Bool
                 name = worker.name
                 (end, hasWorked) = await serve(worker, as: member)
                 if hasWorked { backOff.reset() }
-            case .failure(let failure): (name, end) = (failure.worker, failure.end)
+            case .failure(let failure):
+                (name, end) = (failure.worker, failure.end)
+                guarded.withLock { $0.failure = "\(name) \(end)" }
             }
             if Task.isCancelled || run.stopping.isSet { return }
             guarded.withLock { $0.ended[end.cause, default: 0] += 1 }

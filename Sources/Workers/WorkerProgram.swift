@@ -33,6 +33,7 @@ extension WorkerProgram {
     /// Calls ``work(_:)`` in a process that a pool has started, and serves until the pool ends it; else ``run()``. An error
     /// ends the process with a line on the standard error, and status 1.
     public static func main() async {
+        PoolMember.noteProgram()
         do {
             if PoolMember.isMember { try await PoolMember.work(work) } else { try await run() }
         } catch {

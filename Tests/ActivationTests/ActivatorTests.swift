@@ -110,6 +110,7 @@ import Testing
         let runtime = PortRuntime(directory: names.path)
         func service() async -> PortCounters.Service? { await runtime.counters().services["test"] }
         try await withActivator(in: runtime) { activator in
+            try await wait(activator) { $0 == .waiting }
             #expect(await service()?.state == "waiting")
             _ = try await ask(WhoAreYou())
             try await wait(activator) { $0.word == "running" }

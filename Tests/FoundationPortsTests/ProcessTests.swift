@@ -105,7 +105,7 @@ import Testing
         let lines = String(decoding: run.errors, as: UTF8.self)
         for text in [
             "CFMessagePortCreateRemote failed: ", "port(forName:) failed: ", "registerPort failed: ",
-            "component 0 is a NSDate, and not data, a port or a FileHandle",
+            "component 0 is of the type NSDate, and not Data, a port or a FileHandle",
         ] {
             #expect(lines.contains(text), "\(lines)")
         }

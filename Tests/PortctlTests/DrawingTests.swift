@@ -249,12 +249,14 @@ import Testing
         #expect(!busy.contains(troubles))
         #expect(!served.contains(">busy<"))
         for (state, word) in [
-            ("stuck", "stuck"), ("stopped", "stopped"), ("silent", "no answer"), ("unknown", "not asked"),
+            ("stuck", "stuck"), ("stopped", "stopped"), ("silent", "no answer"),
         ] {
             let html = try map(state)
             #expect(html.contains(troubles))
             #expect(html.contains(">\(word)<"))
         }
+        let unknown = try map("unknown")
+        #expect(unknown.contains(">unknown<") && !unknown.contains(troubles))
     }
 
     // MARK: Other formats

@@ -392,6 +392,22 @@ import Testing
         #expect(waitUntil { !lent.sender.isValid })
     }
 
+    @Test(arguments: [false, true])
+    func `a right whose port has ended in its own process follows it to the lender, or ends`(_ isLent: Bool) throws {
+        let (owner, own) = (homes.runtime(), homes.runtime())
+        let port = try MachPort(nameServer: owner.nameServer)
+        let right = try homes.right(to: port, in: own)
+        let standby = try MachPort(nameServer: owner.nameServer)
+        let directory = try port.receiver.exposure.directoryOfSocket()
+        let gone = PortID(incarnation: own.channels.incarnation, number: 999_999)
+        if isLent { try directory.beginLoan(of: port.id, by: standby.id) }
+        try directory.beginMove(of: port.id, to: gone)
+        #expect(directory.commitMove(of: port.id, to: gone))
+        right.channel.leftOwner()
+        #expect(right.isValid == isLent)
+        #expect(right.channel.latest.id == (isLent ? standby.id : port.id))
+    }
+
     @Test func `the rights of a borrower that ends the port follow it`() throws {
         let lent = try lend(to: homes.runtime())
         let (own, isTold) = (lent.port.sendRight, Shared(false))

@@ -90,20 +90,21 @@ func playApart(_ seed: UInt64, _ options: Options, _ detail: Story.Detail) -> (i
     let child = simulated_fork()
     if child == 0 {
         // Real time says little beside other work.
-        var minute = rlimit(rlim_cur: 60, rlim_max: 60)
+        var minute = rlimit(rlim_cur: 60, rlim_max: 61)
         setrlimit(__rlimit_resource_t(RLIMIT_CPU.rawValue), &minute)
         play(seed, options, detail, faults: faults)
     }
     var status: Int32 = 0
-    if simulated_wait(child, &status, 600_000) == 0 {
+    let isOver = simulated_wait(child, &status, 600_000) != 0
+    if !isOver {
         if detail != .none { print("seed \(seed): still running after ten minutes of real time") }
         _ = Glibc.kill(child, SIGKILL)
         _ = simulated_wait(child, &status, -1)
     }
-    if detail != .none {
+    if detail != .none, isOver {
         switch status & 0x7f {
         case 0: break
-        case SIGXCPU, SIGKILL: print("seed \(seed): still running after a minute of processor time")
+        case SIGXCPU: print("seed \(seed): still running after a minute of processor time")
         case let signal: print("seed \(seed): ended by signal \(signal)")
         }
     }

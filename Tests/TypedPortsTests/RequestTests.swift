@@ -17,6 +17,7 @@ import Testing
     }
 
     struct Get<Item>: PortRequest { typealias Reply = EmptyReply }
+    enum Holder<Item> { struct Ask<Other>: PortRequest { typealias Reply = EmptyReply } }
 
     struct Add: PortRequest {
         typealias Reply = Int
@@ -442,9 +443,13 @@ import Testing
         #expect(Named.foobar.messageID == 0xbf9c_f968)
         #expect(Add.messageID != Lookup.messageID)
         #expect(Add.requestName == "RequestTests.Add")
+        #expect(Holder<Int>.Ask<String>.requestName == "RequestTests.Holder<Int>.Ask<String>")
+        #expect(Duration.Ask.requestName == "Duration.Ask")
         #expect(Get<Add>.requestName == "RequestTests.Get<RequestTests.Add>")
         #expect(
             Get<[String: (Int, Add?)]>.requestName
                 == "RequestTests.Get<Dictionary<String, (Int, Optional<RequestTests.Add>)>>")
     }
 }
+
+extension Duration { struct Ask: PortRequest { typealias Reply = EmptyReply } }

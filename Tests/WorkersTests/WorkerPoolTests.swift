@@ -293,6 +293,30 @@ import WorkersTestHelper
         await #expect(throws: WorkerPoolError.self) { try await pool.run() }
     }
 
+    @Test func `a request that finds no worker in time learns why none has started`() async throws {
+        var options = WorkerPool.Options()
+        options.intensity = RestartIntensity(most: 1_000_000, in: .seconds(60))
+        let pool = try WorkerPool("/bin/false", count: 1, name: "false", options: options, nameServer: names)
+        let running = Task { try await pool.run() }
+        let error = await #expect(throws: WorkerPoolError.self) {
+            _ = try await pool.request(Work(.answer), timeout: .seconds(2))
+        }
+        guard case .noWorker("false", .seconds(2), let reason)? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(reason.contains("exited with status 1"))
+        #expect(error?.description.hasPrefix("no worker of false has started for 2.0 seconds: worker ") == true)
+        await pool.stop()
+        _ = await running.result
+    }
+
+    @Test func `a program that is no WorkerProgram has no pool of itself`() async throws {
+        let pool = try WorkerPool(count: 1, nameServer: names)
+        let error = await #expect(throws: WorkerPoolError.self) { try await pool.run() }
+        #expect(error?.description.contains("this program is no WorkerProgram") == true)
+    }
+
     @Test func `a pool that was stopped runs again, but not twice at a time`() async throws {
         let pool = try WorkerPool(Self.program, count: 1, name: "pool", nameServer: names)
         var pids: Set<Int32> = []

@@ -91,7 +91,12 @@ func destroyMachPort(_ task: UInt32, _ name: UInt32) -> Int32 {
 @usableFromInline
 @_cdecl("bootstrap_register")
 func registerMachPort(_ server: UInt32, _ name: UnsafePointer<CChar>, _ port: UInt32) -> Int32 {
-    guard let receiver = PortNumbers.shared.receiver(port) else { return KERN_INVALID_RIGHT }
+    guard let receiver = PortNumbers.shared.receiver(port) else {
+        log.error(
+            "bootstrap_register failed: number \(port) has no right to receive here (an NSMachPort's is registered by "
+                + "NSMachBootstrapServer)")
+        return KERN_INVALID_RIGHT
+    }
     do throws(PortError) {
         try PortNameServer.shared.register(receiver, name: String(cString: name))
         return BOOTSTRAP_SUCCESS

@@ -44,11 +44,12 @@ public struct PortCounters: Sendable, Hashable {
         public var lanes: [String: RequestLane.Counters] = [:]
     }
 
-    /// Shared memory that other processes write messages into.
+    /// The rings in shared memory that other processes write messages into. Messages of a quarter of a ring and more have
+    /// memory of their own, which is not counted.
     public struct SharedMemory: Sendable, Hashable {
         /// The bytes that wait to be taken.
         public var used = 0
-        /// The bytes that have room.
+        /// The size of the rings in bytes.
         public var size = 0
     }
 
@@ -92,6 +93,8 @@ extension PortCounters {
     mutating func add(_ port: Receiver, _ found: PortStatistics) {
         ports += 1
         waiting += found.waiting
+        // Read first, so that no lane has more requests than the port.
+        let lanes = port.requests?.serving.laneCounters ?? [:]
         let requests = port.requests?.count ?? 0
         self.requests += requests
         if let memory = port.intake.readLanes({ $0.memoryInUse }) {
@@ -101,7 +104,7 @@ extension PortCounters {
         for name in port.exposure.serviceNames {
             named[name] = Port(
                 id: port.channel.publicID, received: found.received, waiting: found.waiting, requests: requests,
-                dropped: port.intake.totals.malformed, lanes: port.requests?.serving.laneCounters ?? [:])
+                dropped: port.intake.totals.malformed, lanes: lanes)
         }
     }
 }

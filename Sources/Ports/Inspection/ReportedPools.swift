@@ -14,20 +14,21 @@ final class ReportedPools: Sendable {
     func add(_ report: @escaping @Sendable () -> PoolReport) -> Int { running.add(report) }
 
     func remove(_ number: Int) {
-        guard let report = running.remove(number) else { return }
+        // With the lock held, so that the counters have the pool once.
         former.withLock { former in
+            guard let report = running.remove(number)?() else { return }
             guard former[report.name] != nil || former.count < Self.mostFormer else { return }
             former[report.name, default: PortCounters.Pool()].add(report.tally)
         }
     }
 
     /// The pools that run, the oldest first.
-    var all: [PortService.Pool] { running.all.prefix(Self.most).map { PortService.Pool($0) } }
+    var all: [PortService.Pool] { running.all(atMost: Self.most).map { PortService.Pool($0) } }
 
     var counters: [String: PortCounters.Pool] {
-        // A pool that ends between the two is missing for once, and never counts twice.
-        let former = former.withLock { $0 }
-        return running.all.reduce(into: former) { $0[$1.name, default: PortCounters.Pool()].add($1) }
+        former.withLock { former in
+            running.all().reduce(into: former) { $0[$1.name, default: PortCounters.Pool()].add($1) }
+        }
     }
 }
 

@@ -17,13 +17,16 @@ final class Reports<Report: Sendable>: Sendable {
         }
     }
 
-    /// - Returns: The last report; nil for a number that was removed.
+    /// - Returns: The closure, for a last report; nil for a number that was removed.
     @discardableResult
-    func remove(_ number: Int) -> Report? { state.withLock { $0.reports.removeValue(forKey: number) }?() }
+    func remove(_ number: Int) -> (@Sendable () -> Report)? {
+        state.withLock { $0.reports.removeValue(forKey: number) }
+    }
 
     /// The reports, the oldest reporter's first.
-    var all: [Report] {
-        let reports = state.withLock { state in state.reports.sorted { $0.key < $1.key } }
+    /// - Parameter most: The most that are made.
+    func all(atMost most: Int = .max) -> [Report] {
+        let reports = state.withLock { state in state.reports.sorted { $0.key < $1.key }.prefix(most) }
         return reports.map { $0.value() }
     }
 }

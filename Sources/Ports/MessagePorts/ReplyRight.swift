@@ -127,6 +127,7 @@ public final class ReplyRight: Sendable {
         switch error as? PortError {
         case .isInvalid(let port) where port.id == asker.id, .becameInvalid(let port) where port.id == asker.id:
             log.debug("nobody waits for the reply to \(asker.identity) any more: its asker has given up, or ended")
+        case .alreadyAnswered: log.debug("a second reply to \(asker.identity) was dropped: a request gets one")
         default:
             log.info(
                 about: .incarnation(asker.id.incarnation), "a reply is lost, which its asker is told: \(error)")

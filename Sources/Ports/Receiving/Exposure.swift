@@ -138,7 +138,7 @@ final class Exposure: RegisteredPort {
 
     /// Releases the directories, which hold descriptors.
     func close() {
-        let former = state.withLock { exchange(&$0, with: State(end: .abandoned)) }
+        let former = state.withLock { exchange(&$0, with: State(end: $0.end ?? .abandoned)) }
         withExtendedLifetime(former) {}
     }
 

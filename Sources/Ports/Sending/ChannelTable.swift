@@ -109,6 +109,7 @@ final class ChannelTable: Sendable {
     /// Notes that the port of a channel has moved. The channel then leads to that to the new home.
     /// - Parameter directory: The path of the registry directory of the port.
     func move(_ channel: SendChannel, to home: PortID, in directory: String) {
+        if hasEndedHere(home) { return channel.invalidate() }
         var right = channel.right
         (right.id, right.path) = (channel.publicID, directory)
         let next = self.channel(to: home, of: right)
@@ -116,6 +117,9 @@ final class ChannelTable: Sendable {
         // one.
         if next.latest === channel { channel.invalidate() } else { channel.move(to: next) }
     }
+
+    /// Whether a home is a port of this runtime that has ended: a port has its channel for its whole life.
+    func hasEndedHere(_ home: PortID) -> Bool { home.incarnation == incarnation && state.withLock { $0[home] } == nil }
 
     /// Notes that a port has come from another process to this one.
     func moveHere(_ own: SendChannel) {

@@ -118,7 +118,13 @@ extension SendChannel {
     private func followOrEnd(ownerDied: Bool, in directory: String? = nil) {
         let path = directory ?? path
         do throws(PortError) {
-            switch try channels.control.events?.nextHome(of: publicID, after: id, in: path, ownerDied: ownerDied) {
+            let events = channels.control.events
+            var next = try events?.nextHome(of: publicID, after: id, in: path, ownerDied: ownerDied)
+            // A home in this process may have ended before this channel has heard of it.
+            if case .moved(let home)? = next, channels.hasEndedHere(home) {
+                next = try events?.nextHome(of: publicID, after: home, in: path, ownerDied: false)
+            }
+            switch next {
             case .lender(let home)? where home.incarnation == channels.incarnation:
                 // The port that comes back moves this channel.
                 if try channels.control.events?.comesBack(home.number, from: id) != true { return invalidate() }

@@ -45,16 +45,20 @@ extension NamedRequest {
     /// of their own know the request by one name. A type inside a function has only the last part of its name.
     public static var requestName: String {
         let name = String(reflecting: Self.self)
-        return name.contains("(unknown context") ? String(describing: Self.self) : name.withoutModules
+        if name.contains("(unknown context") { return String(describing: Self.self) }
+        return name.withoutModules
     }
 }
 
 extension String {
-    /// The names of types without their first parts.
+    /// The names of types without their modules, and without those of extensions.
     fileprivate var withoutModules: String {
         var (result, path) = ("", "")
-        func last() -> Substring { path.contains(".") ? path.drop { $0 != "." }.dropFirst() : path[...] }
-        for character in self {
+        // A part that begins with a dot belongs to the type before.
+        func last() -> Substring {
+            path.contains(".") && !path.hasPrefix(".") ? path.drop { $0 != "." }.dropFirst() : path[...]
+        }
+        for character in replacing(/\(extension in [^)]*\):/, with: "") {
             if character.isLetter || character.isNumber || character == "_" || character == "." {
                 path.append(character)
             } else {

@@ -17,12 +17,16 @@ extension RequestFailure {
         do {
             try coder.encode(error, into: &bytes, attachments: &attachments)
             guard attachments.components.isEmpty else {
-                log.warning("a \(type(of: error)) is sent as a text: an error takes no port, descriptor or memory")
+                log.warning(
+                    once: "attachments of errors",
+                    "a \(type(of: error)) is sent as a text: an error takes no port, descriptor or memory")
                 return
             }
             data = bytes
         } catch {
-            log.warning("an error of a handler is sent as a text, because it cannot be encoded: \(error)")
+            log.warning(
+                once: "errors to encode",
+                "an error of a handler is sent as a text, because it cannot be encoded: \(error)")
         }
     }
 
@@ -30,7 +34,7 @@ extension RequestFailure {
     func decoded<Failure: Error & Decodable>(as type: Failure.Type, _ coder: any MessageCoder) -> Failure? {
         guard type != Never.self, let data else { return nil }
         do { return try coder.decode(type, from: data.span.bytes, attachments: Attachments()) } catch {
-            log.warning("the error of a handler is no \(type): \(error)")
+            log.warning(once: "errors to decode", "the error of a handler is no \(String(reflecting: type)): \(error)")
             return nil
         }
     }

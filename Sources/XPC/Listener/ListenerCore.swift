@@ -58,7 +58,9 @@ final class ListenerCore: Sendable {
     /// - Parameter make: Makes the observer of further sessions. Gets the listener's name; nil for none.
     func setObserver(_ make: (String?) -> any SessionObserver) {
         let observer = make(state.withLock { $0.port?.name })
-        state.withLock { $0.settings.observer = observer }
+        // A former one is released after the lock.
+        let former = state.withLock { exchange(&$0.settings.observer, with: observer) }
+        withExtendedLifetime(former) {}
     }
 
     func activate() throws(XPCRichError) {

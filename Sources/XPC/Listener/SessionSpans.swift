@@ -10,8 +10,7 @@
         /// - Parameter tracer: Makes the spans; nil for the one that `InstrumentationSystem` has when a message is sent or
         ///   comes.
         public func trace(by tracer: (any Tracer)? = nil) {
-            let observer = SessionTracer(service, tracer)
-            core.configure { $0.observer = observer }
+            core.setObserver(SessionTracer(service, tracer))
         }
     }
 

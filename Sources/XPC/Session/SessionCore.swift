@@ -26,6 +26,12 @@ final class SessionCore: Sendable {
     /// Changes what the session was made with.
     func configure(_ change: (inout sending SessionState) -> Void) { state.withLock { change(&$0) } }
 
+    func setObserver(_ observer: any SessionObserver) {
+        // A former one is released after the lock.
+        let former = state.withLock { exchange(&$0.observer, with: observer) }
+        withExtendedLifetime(former) {}
+    }
+
     /// Begins the session's active life: messages may be sent, and wait until the session is open.
     @discardableResult
     func begin() throws(XPCRichError) -> DispatchQueue {

@@ -208,11 +208,11 @@ struct SessionState {
         defer {
             outbox = Outbox()
             (port, watch, sender, hello, itself, handle) = (nil, nil, nil, nil, nil, nil)
-            (incoming, cancellation) = (nil, nil)
+            (incoming, cancellation, observer) = (nil, nil, nil)
         }
         return Remains(
             error: error, queue: queue, port: port, watch: watch, sender: sender, cancellation: cancellation,
             hasArrivals: !arrivals.isEmpty,
-            others: [hello, itself, handle, incoming, outbox])
+            others: [hello, itself, handle, incoming, observer, outbox])
     }
 }

@@ -16,7 +16,7 @@ struct PortDrawing: Encodable {
         var remedy: String?
 
         var condition: PortService.Condition { PortService.Condition(rawValue: state) ?? .unknown }
-        var isInTrouble: Bool { condition != .served && condition != .busy }
+        var isInTrouble: Bool { ![.served, .busy, .unknown].contains(condition) }
     }
 
     struct Process: Encodable {

@@ -15,7 +15,7 @@ const countText = edge => edge.sent + (edge.recently > 0 ? ` (+${edge.recently})
 const isShown = ({ row }) => !row.closest("[hidden]");
 
 // Troubles come first, the worst before others.
-const states = ["stuck", "unserved", "stopped", "silent", "unknown", "flooded", "slow", "busy", "served"];
+const states = ["stuck", "unserved", "stopped", "silent", "flooded", "slow", "unknown", "busy", "served"];
 const rank = port => states.indexOf(port.state);
 const byName = (a, b) => a.name.localeCompare(b.name, undefined, { numeric: true });
 const most = field => (a, b) => (b[field] ?? 0) - (a[field] ?? 0) || byName(a, b);
@@ -27,7 +27,7 @@ const orders = {
 // Rows
 
 function badge({ state }) {
-  const word = { silent: "no answer", unknown: "not asked" }[state] ?? state;
+  const word = state === "silent" ? "no answer" : state;
   return state === "served" ? "" : make("span", "badge " + state, word);
 }
 

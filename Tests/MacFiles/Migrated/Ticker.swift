@@ -23,7 +23,9 @@ public final class Ticker: NSObject {
     /// Starts to tick, on the thread's loop.
     public func start(_ interval: TimeInterval) {
         timer = Timer.scheduledTimer(withTimeInterval: interval, repeats: true) { _ in self.tick() }
-        let once = Timer(timeInterval: interval, repeats: false) { timer in self.first(timer) }
+        let once = Timer(fire: Date(timeIntervalSinceNow: interval), interval: interval, repeats: false) { timer in
+            self.first(timer)
+        }
         RunLoop.current.add(once, forMode: .common)
         _ = NotificationCenter.default.addObserver(forName: .tickEnd, object: nil, queue: nil) { [weak self] notification in
             self?.ended(notification)

@@ -127,7 +127,7 @@ final class PoolPromises {
     private func check(_ error: WorkerPoolError, _ number: Int, _ job: Job) {
         switch error {
         case .workerEnded(let name, let end): check(end, of: name, number, job)
-        case .timedOut:
+        case .timedOut, .noWorker:
             if machine.now < job.end { machine.fail("job \(number) got too early: \(error)") }
         case .stopped, .failed:
             if running.contains(ObjectIdentifier(job.asker)), case .stopped = error {

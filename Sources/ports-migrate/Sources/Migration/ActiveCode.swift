@@ -19,37 +19,43 @@ class ActiveCodeVisitor: SyntaxVisitor {
 enum Linux {
     /// Whether a module may be one of Apple's, by its name.
     static func mayLack(_ module: String) -> Bool {
-        module.hasSuffix("Kit") || module.hasSuffix("UI") || module.hasPrefix("AV")
+        genericNames.contains(module) || module.hasSuffix("Kit") || module.hasSuffix("UI") || module.hasPrefix("AV")
             || module.hasPrefix("Core") && !["CoreFoundation", "CoreFoundationPorts"].contains(module)
     }
+
+    /// Modules of Apple's whose names others have, too.
+    private static let genericNames: Set<String> = [
+        "Accessibility", "Accounts", "Cinematic", "Collaboration", "Contacts", "Intents", "Messages",
+        "NotificationCenter", "Photos", "Speech", "Symbols", "Translation", "Vision",
+    ]
 
     /// Modules of Apple's that it lacks.
     static let missingModules = Set(
         """
-        Accelerate Accessibility Accounts ActivityKit AddressBook AdSupport AppIntents AppKit AppleArchive \
+        Accelerate ActivityKit AddressBook AdSupport AppIntents AppKit AppleArchive \
         ApplicationServices AppTrackingTransparency AudioToolbox AudioUnit AuthenticationServices \
         AutomaticAssessmentConfiguration AVFAudio AVFoundation AVKit BackgroundAssets BackgroundTasks BrowserEngineKit \
-        BusinessChat CallKit Carbon CarPlay CFNetwork Cinematic ClassKit ClockKit CloudKit Cocoa Collaboration \
-        ColorSync Combine CommonCrypto Contacts ContactsUI CoreAudio CoreAudioKit CoreAudioTypes CoreBluetooth \
+        BusinessChat CallKit Carbon CarPlay CFNetwork ClassKit ClockKit CloudKit Cocoa \
+        ColorSync Combine CommonCrypto ContactsUI CoreAudio CoreAudioKit CoreAudioTypes CoreBluetooth \
         CoreData CoreGraphics CoreHaptics CoreImage CoreLocation CoreLocationUI CoreMedia CoreMediaIO CoreMIDI CoreML \
         CoreMotion CoreNFC CoreServices CoreSpotlight CoreTelephony CoreText CoreTransferable CoreVideo CoreWLAN \
         CreateML CryptoKit CryptoTokenKit Darwin DeveloperToolsSupport DeviceActivity DeviceCheck DiscRecording \
         DiskArbitration EndpointSecurity EventKit EventKitUI ExceptionHandling ExecutionPolicy ExtensionFoundation \
         ExtensionKit ExternalAccessory FamilyControls FileProvider FileProviderUI FinderSync ForceFeedback FSKit \
         GameController GameKit GameplayKit GLKit HealthKit HomeKit Hypervisor IdentityLookup ImageIO InputMethodKit \
-        Intents IntentsUI IOBluetooth IOKit IOSurface IOUSBHost JavaScriptCore KernelManagement LatentSemanticMapping \
+        IntentsUI IOBluetooth IOKit IOSurface IOUSBHost JavaScriptCore KernelManagement LatentSemanticMapping \
         LinkPresentation LocalAuthentication LocalAuthenticationEmbeddedUI MachO ManagedSettings MapKit \
-        MediaAccessibility MediaLibrary MediaPlayer MediaToolbox Messages MessageUI Metal MetalFX MetalKit \
+        MediaAccessibility MediaLibrary MediaPlayer MediaToolbox MessageUI Metal MetalFX MetalKit \
         MetalPerformanceShaders MetricKit MLCompute ModelIO MultipeerConnectivity MusicKit NaturalLanguage \
-        NearbyInteraction NetFS Network NetworkExtension NotificationCenter ObjectiveC OpenAL OpenCL OpenDirectory \
-        OpenGL os OSAKit OSLog ParavirtualizedGraphics PassKit PDFKit PencilKit PHASE Photos PhotosUI PreferencePanes \
+        NearbyInteraction NetFS Network NetworkExtension ObjectiveC OpenAL OpenCL OpenDirectory \
+        OpenGL os OSAKit OSLog ParavirtualizedGraphics PassKit PDFKit PencilKit PHASE PhotosUI PreferencePanes \
         ProximityReader PushKit PushToTalk Quartz QuartzCore QuickLook QuickLookThumbnailing QuickLookUI RealityKit \
         ReplayKit SafariServices SceneKit ScreenCaptureKit ScreenSaver ScreenTime ScriptingBridge Security \
         SecurityFoundation SecurityInterface SensitiveContentAnalysis SensorKit ServiceManagement SharedWithYou \
-        ShazamKit simd SoundAnalysis Speech SpriteKit StoreKit StoreKitTest SwiftData SwiftUI Symbols SyncServices \
-        System SystemConfiguration SystemExtensions ThreadNetwork Translation TranslationUI TVML TWAIN UIKit \
+        ShazamKit simd SoundAnalysis SpriteKit StoreKit StoreKitTest SwiftData SwiftUI SyncServices \
+        System SystemConfiguration SystemExtensions ThreadNetwork TranslationUI TVML TWAIN UIKit \
         UniformTypeIdentifiers UserNotifications UserNotificationsUI VideoSubscriberAccount VideoToolbox \
-        Virtualization Vision VisionKit vmnet WatchConnectivity WatchKit WeatherKit WebKit WidgetKit WorkoutKit
+        Virtualization VisionKit vmnet WatchConnectivity WatchKit WeatherKit WebKit WidgetKit WorkoutKit
         """.split { $0 == " " || $0.isNewline }.map(String.init))
 
     /// Whether a condition of `#if` holds; nil when that depends on how the program is built.

@@ -14,10 +14,16 @@ final class AsyncMain: ActiveCodeVisitor {
 
     override func visit(_ node: FunctionDeclSyntax) -> SyntaxVisitorContinueKind {
         let isStatic = node.modifiers.contains { ["static", "class"].contains($0.name.text) }
-        if isStatic, node.name.text == "main", node.signature.effectSpecifiers?.asyncSpecifier != nil {
+        if isStatic, isOfMain(node), node.name.text == "main", node.signature.effectSpecifiers?.asyncSpecifier != nil {
             main = node.name
         }
         return .visitChildren
+    }
+
+    /// Whether a function is a member of the type with `@main`.
+    private func isOfMain(_ node: FunctionDeclSyntax) -> Bool {
+        let type = node.parent?.parent?.parent?.parent?.asProtocol((any WithAttributesSyntax).self)
+        return type?.attributes.contains { $0.trimmedDescription == "@main" } ?? false
     }
 
     override func visit(_ node: MemberAccessExprSyntax) -> SyntaxVisitorContinueKind {
@@ -36,7 +42,7 @@ final class AsyncMain: ActiveCodeVisitor {
         case "CFRunLoopGetMain", "DistributedNotificationCenter", "CFNotificationCenterGetDarwinNotifyCenter",
             "CFNotificationCenterGetDistributedCenter":
             usesMainLoop = true
-        case "CFRunLoopRun", "serveFoundation": servesLoop = true
+        case "CFRunLoopRun", "CFRunLoopRunInMode", "serveFoundation": servesLoop = true
         default: break
         }
         return .visitChildren

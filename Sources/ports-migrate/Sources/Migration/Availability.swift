@@ -4,9 +4,12 @@ import SwiftSyntax
 final class Availability: ActiveCodeVisitor {
     private let declared: Set<String>
     private(set) var findings: Findings
+    /// Whether the program says what stands for requirements of signatures.
+    private let replacesSignatures: Bool
 
-    init(_ findings: Findings, declared: Set<String>) {
+    init(_ findings: Findings, declared: Set<String>, in file: SourceFileSyntax) {
         (self.findings, self.declared) = (findings, declared)
+        replacesSignatures = file.description.contains("replaceSignatures(with:")
         super.init()
     }
 
@@ -14,9 +17,11 @@ final class Availability: ActiveCodeVisitor {
         guard node.availabilityKeyword.tokenKind == .poundAvailable, let code = code(after: node) else {
             return .visitChildren
         }
-        let used = code.lazy.flatMap { $0.tokens(viewMode: .sourceAccurate) }.first { token in
-            guard case .identifier(let name) = token.tokenKind, !self.declared.contains(name) else { return false }
-            return MissingNames.unmet.contains(name) || MissingNames.advice(on: name) != nil
+        let tokens = ActiveTokens()
+        for part in code { tokens.walk(part) }
+        let used = tokens.all.first { token in
+            guard case .identifier(let name) = token.tokenKind, !declared.contains(name) else { return false }
+            return MissingNames.unmet.contains(name) && !replacesSignatures || MissingNames.advice(on: name) != nil
         }
         if let used {
             let isUnmet = MissingNames.unmet.contains(used.text)
@@ -39,5 +44,15 @@ final class Availability: ActiveCodeVisitor {
             let items = item.parent?.as(CodeBlockItemListSyntax.self)
         else { return nil }
         return items.filter { $0.position > item.position }.map { Syntax($0) }
+    }
+}
+
+/// The tokens of code that is built on Linux.
+private final class ActiveTokens: ActiveCodeVisitor {
+    private(set) var all: [TokenSyntax] = []
+
+    override func visit(_ token: TokenSyntax) -> SyntaxVisitorContinueKind {
+        all.append(token)
+        return .skipChildren
     }
 }

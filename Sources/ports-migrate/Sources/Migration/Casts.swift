@@ -139,7 +139,7 @@ final class Casts: ActiveCodeVisitor {
             findings.remark(
                 cast.keyword,
                 "`as \(type)?` does not exist on Linux for a value of CoreFoundation: "
-                    + "write `?.\(type == "Data" ? "data" : "string")` in its place")
+                    + "write `.\(type == "Data" ? "data" : "string")` in its place, or `?.` after an optional value")
             return
         }
         findings.edits.insert("\(type)(", before: cast.start)

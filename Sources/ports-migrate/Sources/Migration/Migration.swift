@@ -75,7 +75,7 @@ private struct Pass {
         names.noteImports(file)
         names.walk(file)
         names.remarkOnLeft()
-        let availability = Availability(names.findings, declared: allDeclared)
+        let availability = Availability(names.findings, declared: allDeclared, in: file)
         availability.walk(file)
         let asyncMain = AsyncMain(availability.findings)
         asyncMain.walk(file)

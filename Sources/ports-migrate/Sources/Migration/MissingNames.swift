@@ -22,6 +22,8 @@ enum MissingNames {
         "NSUserScriptTask": "start a Process",
         "OSMemoryBarrier": "use Atomic of the module Synchronization",
         "OS_SPINLOCK_INIT": lock,
+        "RunLoopMode": "write RunLoop.Mode",
+        "pthread_mach_thread_np": "there are no Mach threads: take pthread_self()",
         "setCodeSigningRequirement": "use setPeerRequirement(_:) of the module XPC",
         "SMAppService": "systemd starts daemons; the module Activation starts services",
         "Selector": "pass a closure",

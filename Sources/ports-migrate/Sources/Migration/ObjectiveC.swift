@@ -59,8 +59,17 @@ final class ObjectiveC: ActiveCodeVisitor {
         let labels = node.arguments.map { $0.label?.text ?? "_" }
         switch (name, labels) {
         case (_, ["timeInterval", "target", "selector", "userInfo", "repeats"]):
-            let isScheduled = name.hasSuffix("scheduledTimer")
-            rewriteTimer(node, [isScheduled ? ("withTimeInterval", 0) : ("timeInterval", 0), ("repeats", 4)])
+            if name.hasSuffix("scheduledTimer") {
+                rewriteTimer(node, [("withTimeInterval", 0), ("repeats", 4)])
+            } else {
+                rewriteTimer(node, [("interval", 0), ("repeats", 4)], fire: fireDate(node))
+            }
+        case (_, ["timeInterval", "repeats"]), (_, ["timeInterval", "repeats", "block"]):
+            guard ["Timer", "Foundation.Timer"].contains(name), let first = node.arguments.first else { break }
+            // Foundation for Linux fires such a timer at once.
+            findings.edits.replace(
+                first.range.lowerBound..<first.expression.range.upperBound,
+                with: "\(fireDate(node)), interval: \(argument(node, 0))")
         case (_, ["fireAt", "interval", "target", "selector", "userInfo", "repeats"]):
             rewriteTimer(node, [("fire", 0), ("interval", 1), ("repeats", 5)])
         case (_, ["_", "selector", "name", "object"]) where name.hasSuffix(".addObserver"):
@@ -103,7 +112,8 @@ final class ObjectiveC: ActiveCodeVisitor {
         let labels = call?.arguments.map { $0.label?.text ?? "_" } ?? []
         guard labels.contains("on"), labels.first == "_" else { return advice }
         return "selectors need Objective-C: keep the RunLoop of that thread, call its perform(_:) with a closure, "
-            + "and then CFRunLoopWakeUp(loop.getCFRunLoop())"
+            + "which ends its run with CFRunLoopStop(CFRunLoopGetCurrent()) if the run is to end after it, and then "
+            + "CFRunLoopWakeUp(loop.getCFRunLoop())"
     }
 
     private static let advice = "selectors need Objective-C: call the method in a closure"
@@ -124,15 +134,23 @@ final class ObjectiveC: ActiveCodeVisitor {
         call.arguments[call.arguments.index(call.arguments.startIndex, offsetBy: index)].expression
     }
 
+    /// The first firing of a timer that is made with an interval.
+    private func fireDate(_ call: FunctionCallExprSyntax) -> String {
+        "fire: Date(timeIntervalSinceNow: \(argument(call, 0)))"
+    }
+
     /// As on macOS, a timer keeps its target.
-    private func rewriteTimer(_ call: FunctionCallExprSyntax, _ kept: [(label: String, index: Int)]) {
+    /// - Parameter fire: A first argument.
+    private func rewriteTimer(
+        _ call: FunctionCallExprSyntax, _ kept: [(label: String, index: Int)], fire: String? = nil
+    ) {
         let first = call.arguments.count - 4
         guard argument(call, first + 2) == "nil",
             let method = SelectedMethod(expression(call, first + 1), declarations)
         else { return }
         let closure = method.closure(target: argument(call, first), parameter: "timer", isWeak: false)
-        let arguments = kept.map { "\($0.label): \(argument(call, $0.index))" }.joined(separator: ", ")
-        replaceArguments(of: call, with: "(\(arguments))", closure, method)
+        let arguments = (fire.map { [$0] } ?? []) + kept.map { "\($0.label): \(argument(call, $0.index))" }
+        replaceArguments(of: call, with: "(\(arguments.joined(separator: ", ")))", closure, method)
     }
 
     /// As on macOS, a notification center does not keep its observers.

@@ -4,7 +4,7 @@ enum PortableNames {
         foundationPorts.contains(name)
             || [
                 "kCF", "mach_error", "mach_msg", "mach_port_", "mach_task_self", "bootstrap_", "task_get_special_port",
-                "BOOTSTRAP_", "KERN_", "MACH_", "TASK_",
+                "BOOTSTRAP_", "MACH_MSG", "MACH_PORT_", "MACH_RCV", "MACH_SEND",
             ].contains { name.hasPrefix($0) }
             || (name.hasPrefix("CF") && name.dropFirst(2).first?.isUppercase == true)
     }
@@ -17,7 +17,9 @@ enum PortableNames {
     }
 
     private static let foundationPorts: Set<String> = [
-        "DarwinBoolean", "DistributedNotificationCenter", "MessagePort", "MessagePortNameServer",
+        "KERN_FAILURE", "KERN_INVALID_ARGUMENT", "KERN_INVALID_NAME", "KERN_INVALID_RIGHT", "KERN_NO_SPACE",
+        "KERN_SUCCESS",
+        "TASK_BOOTSTRAP_PORT", "DarwinBoolean", "DistributedNotificationCenter", "MessagePort", "MessagePortNameServer",
         "NSDistributedNotificationCenter", "NSMachBootstrapServer", "NSMachPort", "NSMachPortDelegate", "NSMessagePort",
         "NSMessagePortNameServer", "NSPort", "NSPortMessage", "NSSocketPortNameServer", "Port", "PortDelegate",
         "PortMessage", "PortNameServer", "SocketPortNameServer", "commonModes", "defaultMode", "getCFRunLoop",

@@ -182,14 +182,20 @@ struct TypeFinder {
         guard let arguments = argument.parent?.as(LabeledExprListSyntax.self),
             let call = arguments.parent?.as(FunctionCallExprSyntax.self)
         else { return nil }
-        let name =
-            call.calledExpression.as(MemberAccessExprSyntax.self)?.declName.baseName.text
-            ?? call.calledExpression.trimmedDescription
+        let access = call.calledExpression.as(MemberAccessExprSyntax.self)
+        // Another type may have a function of the same name.
+        if let access, access.base?.trimmedDescription != "self" { return nil }
+        let name = access?.declName.baseName.text ?? call.calledExpression.trimmedDescription
+        guard let index = arguments.firstIndex(of: argument) else { return nil }
+        let place = arguments.distance(from: arguments.startIndex, to: index)
         let label = argument.label?.text ?? "_"
-        let types = (declarations.functions[name] ?? []).compactMap { function in
-            function.signature.parameterClause.parameters.first { $0.firstName.text == label }?.type
+        let types = (declarations.functions[name] ?? []).map { function -> ValueType? in
+            let parameters = Array(function.signature.parameterClause.parameters)
+            guard parameters.indices.contains(place), parameters[place].firstName.text == label else { return nil }
+            return ValueType(parameters[place].type)
         }
-        return types.first.flatMap { ValueType($0) }
+        guard let first = types.first, types.allSatisfy({ $0 == first }) else { return nil }
+        return first
     }
 
     /// The type that the innermost function, accessor or variable around a node returns.

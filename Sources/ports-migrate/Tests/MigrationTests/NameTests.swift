@@ -89,6 +89,12 @@ struct NameTests {
         let left = try remarks(source)
         #expect(left.count == 3)
         #expect(left[0].hasPrefix("4:8: this holds on Linux, where no process meets isFromSameTeam: say what "))
+        let silenced =
+            source.replacing(
+                "    SMAppService.mainApp.register()\n",
+                with: "#if !os(Linux)\n    SMAppService.mainApp.register()\n#endif\n")
+            + "XPCPeerRequirement.replaceSignatures(with: nil)\n"
+        #expect(try remarks(silenced) == [])
         #expect(left[1].hasPrefix("5:11: this holds on Linux, where SMAppService does not work: "))
     }
 
@@ -106,6 +112,12 @@ struct NameTests {
         #expect(try remarks(source("let c = DistributedNotificationCenter.default()")).count == 1)
         #expect(try remarks(source("ThreadRunLoop.main.serveFoundation(); use(RunLoop.main)")) == [])
         #expect(try remarks("import Foundation\nuse(RunLoop.main)\n") == [])
+        #expect(try remarks(source("RunLoop.main.add(t, forMode: .common)").replacing("@main ", with: "")) == [])
+    }
+
+    @Test(arguments: ["KERN_PROC_PID", "TASK_VM_INFO", "MACH_TASK_BASIC_INFO"])
+    func `names of the kernel that this package lacks get no import`(_ name: String) throws {
+        #expect(try Migration("import Foundation\n\nlet x = \(name)\n").modules == [])
     }
 
     @Test func `a command has no identifier`() throws {
@@ -129,7 +141,7 @@ struct NameTests {
         ("x as! CFString", "`as! CFString` ends the program on Linux, unless CoreFoundation has made the object"),
         ("x as! CFArray", "`as! CFArray` ends the program on Linux, unless CoreFoundation has made the object"),
         ("x as CFDictionary", "`as CFDictionary` does not exist on Linux"),
-        ("x as Data?", "`as Data?` does not exist on Linux for a value of CoreFoundation: write `?.data` in its place"),
+        ("x as Data?", "`as Data?` does not exist on Linux for a value of CoreFoundation: write `.data` in its place"),
     ])
     func `casts without a counterpart are left`(_ cast: String, _ beginning: String) throws {
         let remarks = try Migration("import FoundationPorts\nlet y = \(cast)\n").remarks

@@ -25,11 +25,11 @@ struct SelectorTests {
         ),
         (
             "t = Timer(timeInterval: 0.5, target: self, selector: #selector(fire), userInfo: nil, repeats: false)",
-            "t = Timer(timeInterval: 0.5, repeats: false) { timer in self.fire(timer) }"
+            "t = Timer(fire: Date(timeIntervalSinceNow: 0.5), interval: 0.5, repeats: false) { timer in self.fire(timer) }"
         ),
         (
             "t = Timer(timeInterval: s, target: self, selector: #selector(C.fire(_:)), userInfo: nil, repeats: r)",
-            "t = Timer(timeInterval: s, repeats: r) { timer in self.fire(timer) }"
+            "t = Timer(fire: Date(timeIntervalSinceNow: s), interval: s, repeats: r) { timer in self.fire(timer) }"
         ),
         (
             "t = Timer(fireAt: d, interval: 1, target: other, selector: #selector(Other.go(_:)), userInfo: nil, repeats: true)",
@@ -98,11 +98,37 @@ struct SelectorTests {
         #expect(left.first?.contains("CFRunLoopWakeUp(loop.getCFRunLoop())") == true)
     }
 
+    @Test(arguments: [
+        (
+            "Timer(timeInterval: t, repeats: true) { _ in }",
+            "Timer(fire: Date(timeIntervalSinceNow: t), interval: t, repeats: true) { _ in }"
+        ),
+        (
+            "Timer(timeInterval: 60, repeats: true, block: b)",
+            "Timer(fire: Date(timeIntervalSinceNow: 60), interval: 60, repeats: true, block: b)"
+        ),
+        (
+            "Timer.scheduledTimer(withTimeInterval: 1, repeats: true) { _ in }",
+            "Timer.scheduledTimer(withTimeInterval: 1, repeats: true) { _ in }"
+        ),
+    ])
+    func `a timer that Foundation would fire at once gets its date`(_ source: String, _ expected: String) throws {
+        #expect(try migrated("let t = \(source)") == "let t = \(expected)")
+    }
+
+    @Test func `an argument has the type of the parameter at its place, if all functions of the name agree`() throws {
+        let one = "func f(_ a: Port, _ d: Date) {}\nf(p, .init())\nlist.f(.init(), d)"
+        #expect(try migrated(one) == one)
+        let two = "func f(_ a: Port) {}\nfunc f(_ a: Date) {}\nf(.init())"
+        #expect(try migrated(two) == two)
+    }
+
     @Test func `methods of the main actor are called there`() throws {
-        let timer = "Timer(timeInterval: 1, target: self, selector: #selector(tick), userInfo: nil, repeats: true)"
+        let timer =
+            "scheduledTimer(timeInterval: 1, target: self, selector: #selector(tick), userInfo: nil, repeats: true)"
         #expect(
-            try migrated(inClass(timer, attribute: "@MainActor ")).contains(
-                "Timer(timeInterval: 1, repeats: true) { _ in MainActor.assumeIsolated { self.tick() } }"))
+            try migrated(inClass("Timer." + timer, attribute: "@MainActor ")).contains(
+                "(withTimeInterval: 1, repeats: true) { _ in MainActor.assumeIsolated { self.tick() } }"))
     }
 
     @Test func `an observer of other processes' notifications gets a closure, too`() throws {
