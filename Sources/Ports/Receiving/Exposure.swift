@@ -12,7 +12,7 @@ final class Exposure: RegisteredPort {
         var names = RecentSet<RegisteredName>()
         /// Whether other processes cannot connect, because the port moves.
         var isHidden = false
-        /// What the port's end has done with the names; nil before.
+        /// The fate of the names at the port's end; nil before.
         var end: NamesEnd?
     }
 

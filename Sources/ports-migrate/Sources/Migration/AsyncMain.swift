@@ -38,7 +38,7 @@ final class AsyncMain: ActiveCodeVisitor {
 
     override func visit(_ node: DeclReferenceExprSyntax) -> SyntaxVisitorContinueKind {
         switch node.baseName.text {
-        // What these deliver, they deliver in the main loop.
+        // They deliver in the main loop.
         case "CFRunLoopGetMain", "DistributedNotificationCenter", "CFNotificationCenterGetDarwinNotifyCenter",
             "CFNotificationCenterGetDistributedCenter":
             usesMainLoop = true
