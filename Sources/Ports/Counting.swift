@@ -1,8 +1,8 @@
 import RunLoops
 
 extension PortRuntime {
-    /// Reads the counters, which are counted anyway. Senders in other processes are asked what they have sent; one that does not answer within a tenth of a second counts with its
-    /// last answer. All counts are zero in a forked child.
+    /// Reads the counters, which are counted anyway. Senders in other processes are asked what they have sent; one that does
+    /// not answer within a tenth of a second counts with its last answer. All counts are zero in a forked child.
     public nonisolated(nonsending) func counters() async -> PortCounters {
         var counters = PortCounters()
         guard !Fork.isChild else { return counters }
