@@ -4,7 +4,7 @@ import Ports
 
 // The other processes of the tests, whose main thread runs Foundation's loop.
 
-// Whatever becomes of the test, nothing is left behind.
+// The process ends even if its test does not.
 alarm(150)
 
 final class Receiver: NSObject, PortDelegate {

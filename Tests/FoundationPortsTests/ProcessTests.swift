@@ -74,7 +74,7 @@ import Testing
             runLoop { next >= 500 }
             child.kill()
             #expect(child.wait() == -SIGKILL)
-            // What was on its way.
+            // Messages that were on their way.
             while RunLoop.current.run(mode: .default, before: .now + 0.1), isOrdered {
                 let before = next
                 _ = RunLoop.current.run(mode: .default, before: .now + 0.1)

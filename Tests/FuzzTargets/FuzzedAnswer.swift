@@ -3,9 +3,9 @@ import RunLoops
 @testable import Ports
 @testable import PortsInspection
 
-/// What the owner of a port answers to questions about it.
+/// The answer of a port's owner to questions about the port.
 package enum FuzzedAnswer {
-    /// What is wrong with what the bytes become; nil when nothing is. Programs show all of it.
+    /// The fault of the value that the bytes become; nil for none. Programs show all of the value.
     static func fault(in bytes: [UInt8]) -> String? {
         if let service: PortService = BoundedCoding.decode(from: bytes), let fault = fault(in: service) { return fault }
         if let packet: PortEvents = BoundedCoding.decode(from: bytes) {

@@ -319,7 +319,7 @@
             var last = ContinuousClock.now
             while (try? await Task.sleep(for: AskedRequests.renewal / 2)) != nil {
                 let now = ContinuousClock.now
-                // What has come while this process was stopped, or had no processor, is not counted yet.
+                // Renewals that came while this process was stopped, or had no processor, are not counted yet.
                 let isLate = now - exchange(&last, with: now) > AskedRequests.renewal
                 let requests = state.withLock { state in
                     state.released = state.released.filter { now - $0.value < .seconds(10) }
