@@ -6,9 +6,11 @@ import TestSupport
 
 // The registry in a process that has no descriptor left.
 
-private func withoutDescriptors<R>(_ body: () throws -> R) rethrows -> R {
+private func withoutDescriptors<R>(but free: Int = 0, _ body: () throws -> R) rethrows -> R {
     var hoard: [Int32] = []
     while case let taken = open("/dev/null", O_RDONLY | O_CLOEXEC), taken >= 0 { hoard.append(taken) }
+    for taken in hoard.suffix(free) { close(taken) }
+    hoard.removeLast(free)
     defer { for taken in hoard { close(taken) } }
     return try body()
 }
@@ -39,6 +41,37 @@ func askInManyDirectories() throws -> Never {
     check(
         waitUntil(before: .now + .seconds(20)) { openDescriptors() <= before + 10 },
         "\(before) descriptors have become \(openDescriptors())")
+    exit(0)
+}
+
+/// A request whose asker has no descriptor to wait with is not sent.
+func askWithoutDescriptors() throws -> Never {
+    let handled = Shared(0)
+    let server = try LocalMessagePort { _, data in
+        handled.withLock { $0 += 1 }
+        return data
+    }
+    let thread = try RunLoopThread()
+    try server.schedule(in: thread.loop)
+    let remote = RemoteMessagePort(server.sendRight)
+    guard try remote.request(id: 1, [7]) == [7] else { fail("no answer") }
+    var failures = 0
+    for free in 0..<16 {
+        let before = handled.withLock { $0 }
+        // Each thread has a loop of its own.
+        let isAnswered = try withoutDescriptors(but: free) {
+            try Helper { Result { try remote.request(id: 1, [7]) } }.join()
+        }
+        switch isAnswered {
+        case .success: break
+        case .failure(let error as PortError):
+            guard case .outOfDescriptors = error else { fail("\(error)") }
+            failures += 1
+            check(handled.withLock { $0 } == before, "a request was handled, and its asker got: \(error)")
+        case .failure(let error): fail("\(error)")
+        }
+    }
+    check((1..<16).contains(failures), "\(failures) failures")
     exit(0)
 }
 

@@ -350,6 +350,9 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "few-descriptors":
         try waitWithFewDescriptors()
 
+    case "ask-few-descriptors":
+        try askWithoutDescriptors()
+
     case "many-directories":
         try askInManyDirectories()
 

@@ -152,6 +152,10 @@ import Testing
         #expect(Child("few-descriptors", in: sandbox).wait() == 0)
     }
 
+    @Test func `a request whose asker has no descriptor to wait with is not sent`() {
+        #expect(Child("ask-few-descriptors", in: sandbox).wait() == 0)
+    }
+
     @Test func `whoever asks in one directory after another keeps nothing of those that are gone`() {
         #expect(Child("many-directories", in: sandbox).wait() == 0)
     }

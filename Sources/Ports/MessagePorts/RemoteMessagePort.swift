@@ -207,8 +207,11 @@ public struct RemoteMessagePort: Sendable, CustomStringConvertible {
         let isScheduled = port.takers.areScheduled(in: loop, forMode: mode)
         if !isScheduled { try port.schedule(in: loop, forMode: mode) }
         defer { if replyMode != nil, !isScheduled { port.takers.remove(from: loop, forMode: mode) } }
-        try runLoop { () throws(RunLoopError) in try loop.add(source, forMode: mode) }
         defer { source.invalidate() }
+        try runLoop { () throws(RunLoopError) in
+            try loop.add(source, forMode: mode)
+            try loop.prepare(mode)
+        }
         var outgoing = try request.outgoing(message)
         try channel.send(&outgoing, before: sendDeadline)
         request.noteSent()

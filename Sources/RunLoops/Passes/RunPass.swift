@@ -98,6 +98,14 @@ extension LoopCore {
         }
     }
 
+    /// Makes what runs of the mode sleep on, so that none of them throws because no descriptor is left.
+    package func prepare(_ mode: RunLoopMode) throws(RunLoopError) {
+        try state.withLock { state throws(RunLoopError) in
+            guard let index = state.index(of: mode) else { return }
+            _ = try state.modes[index].preparedWaitSet(wakeEvent)
+        }
+    }
+
     @inline(__always)
     func enter(_ mode: inout OpenMode) {
         notify(.entry, mode)
