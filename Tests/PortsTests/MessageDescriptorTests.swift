@@ -455,6 +455,30 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
         #expect(try (3...20).filter { try isFound($0) } == Array(12...20))
     }
 
+    /// What it has sent by ZeroMQ may come later.
+    @Test func `the way of a live peer stays, though it has no connection for long`() throws {
+        let (port, right) = try port(.zeroMQ)
+        func send() throws -> MachPort.Message {
+            try right.send(MachPort.Message([.descriptor(SentPipe().descriptor)]), before: .patience)
+            return try port.receive(before: .patience)
+        }
+        #expect(try send().inodes != [0])
+        let peer = try right.channel.retainedRuntime()
+        let (hasBegun, goOn, looked) = (Latch(), Latch(), Latch())
+        try peer.housekeeping.perform {
+            hasBegun.open()
+            _ = goOn.wait(until: .patience)
+        }
+        #expect(hasBegun.wait(until: .patience))
+        port.runtime.control.existing(peer.incarnation)?.cut()
+        // The port looks twice, a second apart.
+        port.runtime.housekeeping.perform(after: .milliseconds(2500)) { looked.open() }
+        #expect(looked.wait(until: .patience))
+        #expect(port.receiver.intake.descriptorPeers == [peer.incarnation])
+        goOn.open()
+        #expect(try send().inodes != [0])
+    }
+
     // MARK: Hostile peers
 
     /// Speaks to a process as no process of this library does.

@@ -44,6 +44,12 @@ struct DescriptorIntake: ~Copyable {
 
     var peers: Set<Incarnation> { Set(ways.values.map(\.peer)) }
 
+    /// The peers that have closed their ends of all their ways. A stopped process still has its ends, and what it has sent by
+    /// ZeroMQ comes later.
+    var gonePeers: Set<Incarnation> {
+        peers.subtracting(ways.values.lazy.filter { !$0.socket.hasHungUp }.map(\.peer))
+    }
+
     /// The numbers of messages with descriptors that wait, as far as their senders are of this library.
     var waitingCounts: [Incarnation: Int] {
         Dictionary(ways.values.map { ($0.peer, $0.socket.waitingCount) }, uniquingKeysWith: +)

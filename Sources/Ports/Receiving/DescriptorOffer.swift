@@ -37,13 +37,14 @@ extension Receiver {
     func closeDescriptorSocketsSoon(emptySince former: Set<Incarnation> = []) {
         let gone = intake.descriptorPeers.filter { !context.control.isConnected(to: $0) }
         guard !gone.isEmpty, !intake.closesDescriptorSockets.exchange(true, ordering: .relaxed) else { return }
-        // A live peer connects again, and messages of a dead one may still be on their way by ZeroMQ. After a late look,
-        // libzmq's thread may not have run either.
+        // A live peer connects again, unless it is stopped, and messages of a dead one may still be on their way by ZeroMQ.
+        // After a late look, libzmq's thread may not have run either.
         let latest = MonotonicInstant.now + .milliseconds(1500)
         context.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self else { return }
             intake.closesDescriptorSockets.store(false, ordering: .relaxed)
-            let stillGone = gone.filter { !self.context.control.isConnected(to: $0) }
+            let stillGone = gone.intersection(intake.goneDescriptorPeers)
+                .filter { !self.context.control.isConnected(to: $0) }
             let isEmpty = !latest.hasPassed && intake.look().isEmpty
             let closable = isEmpty ? stillGone.intersection(former) : stillGone
             intake.changeDescriptors { $0.close(of: closable, isEmpty: isEmpty) }

@@ -587,6 +587,9 @@ final class Intake: Sendable {
     /// The peers that have sockets for descriptors.
     var descriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.peers } }
 
+    /// Those of them that are gone, as the kernel knows.
+    var goneDescriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.gonePeers } }
+
     /// The numbers of messages with descriptors that wait, by their senders.
     var waitingDescriptors: [Incarnation: Int] { state.withLock { $0.arrivals.descriptors.waitingCounts } }
 
