@@ -343,6 +343,49 @@ import Testing
         withExtendedLifetime((successor, again)) {}
     }
 
+    /// The asker is told by the lender alone, which knows nothing of the reply.
+    @Test func `a reply that waits at a borrower that has ended the port comes`() async throws {
+        let (lender, borrower, asking) = (homes.runtime(), homes.runtime(), homes.runtime())
+        let port = try MachPort(nameServer: lender.nameServer)
+        try lender.nameServer.register(port, name: "service")
+        let kept = Shared<[MessagePortRequest]>([])
+        let handler: LocalMessagePort.RequestHandler = { request in
+            request.replyRight?.onCancel {}
+            kept.withLock { $0.append(request) }
+        }
+        let loop = try await RunLoopThread()
+        defer { loop.stop() }
+        // The asker knows the borrower by another request.
+        let other = try LocalMessagePort(name: "other", nameServer: borrower.nameServer, requestHandler: handler)
+        try other.schedule(in: loop.loop)
+        let toOther = try await RemoteMessagePort(name: "other", nameServer: asking.nameServer)
+        async let otherReply = outcome { try await toOther.request(id: 1, [1], timeout: .seconds(60)) }
+        #expect(await waitUntil { kept.withLock { $0.count } == 1 })
+        let replyPort = try #require(kept.withLock { $0[0].message.received?.replyChannel })
+        #expect(await waitUntil { asking.control.watchers(of: replyPort.id.number).count == 1 })
+        let remote = try await RemoteMessagePort(name: "service", nameServer: asking.nameServer)
+        async let reply = outcome { try await remote.request(id: 1, [1], timeout: .seconds(60)) }
+        #expect(await waitUntil { port.receiver.intake.look().isEmpty == false })
+        let loan = try MachPort.Loan(port)
+        let right = try homes.received(loan.receiveRight, of: port, in: borrower)
+        let server = try await LocalMessagePort(
+            claiming: right, nameServer: borrower.nameServer, before: .patience, requestHandler: handler)
+        let askerGoesOn = try block(asking)
+        try server.schedule(in: loop.loop)
+        #expect(await waitUntil { kept.withLock { $0.count } == 2 })
+        let borrowerGoesOn = try block(borrower)
+        try kept.withLock { $0.removeLast() }.replyRight?.reply(with: [9])
+        server.invalidate()
+        let back = try await loan.takeBack(before: .patience)
+        askerGoesOn.open()
+        // Long after the lender's answer.
+        asking.housekeeping.perform(after: .milliseconds(500)) { borrowerGoesOn.open() }
+        #expect(await reply == "[9]")
+        kept.withLock { $0 = [] }
+        #expect(await otherReply == "unanswered")
+        withExtendedLifetime((back, other)) {}
+    }
+
     private nonisolated(nonsending) func outcome(_ ask: () async throws -> [UInt8]?) async -> String {
         do { return "\(try await ask() ?? [])" } catch { return errorKind { throw error } }
     }
@@ -606,6 +649,8 @@ import Testing
         let borrower = homes.runtime()
         let lent = try lend(to: borrower)
         let lender = try #require(lent.loan.receiveRight.offer.channel.retainedRuntime() as PortRuntime?)
+        // The lender learns where the port is a moment after the claim.
+        #expect(waitUntil { !lender.channels.channels(to: borrower.incarnation).isEmpty })
         let channel = try #require(lender.channels.channels(to: borrower.incarnation).first)
         lender.processCrashes(channel.controlAddress)
         try send(1...2, by: lent.sender)

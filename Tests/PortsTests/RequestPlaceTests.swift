@@ -88,6 +88,16 @@ struct RequestPlaceTests {
         #expect(waits && !waitsForDead)
     }
 
+    @Test func `a reply of a former home that nobody knows may be on its way from any process`() {
+        func waits(_ waiting: Int, _ silent: Set<Incarnation>) -> Bool {
+            var end = PendingReplies.PortEnd(port: homes[0], didEnd: false)
+            end.owner = .unknown
+            return end.mayHaveReply(
+                at: 1, .init(statistics: .init(received: 5, waiting: waiting), isQueued: false, silent: silent))
+        }
+        #expect(waits(1, []) && waits(0, [homes[1].incarnation]) && !waits(0, []))
+    }
+
     @Test func `nobody is asked for a request before it is sent`() {
         var place = RequestPlace(homes[0])
         #expect(place.ended(homes[0]) == .nothing)

@@ -128,19 +128,33 @@ final class PendingReplies: Sendable {
 
     /// A home says that the request has no answer.
     func unanswered(_ request: UInt64, _ error: @escaping @Sendable (PortIdentity) -> PortError) {
-        guard let step = change(request, { $0.unanswered() })?.step else { return }
+        guard let (step, home) = change(request, { $0.unanswered() }) else { return }
         guard step == .takeReplies else { return fail(request, error) }
+        var wait = PortEnd(port: home.id, didEnd: false)
+        wait.owner = .unknown
         do {
-            try housekeeping.perform { self.endAfterReplies(request, error) }
+            try housekeeping.perform { [wait] in self.endAfterReplies(request, wait, error) }
         } catch {
             fail(request) { .unanswered(port: $0) }
         }
     }
 
-    /// Takes the replies of all homes, and then ends the request.
-    private func endAfterReplies(_ request: UInt64, _ error: @escaping @Sendable (PortIdentity) -> PortError) {
-        if let port = state.withLock({ $0.pending[request]?.replyPort }) { statistics.takeLanes(at: port) }
-        housekeeping.perform(after: Self.handlingTime) { self.fail(request, error) }
+    /// Takes the replies of all homes, and then ends the request. The reply of a former home that lives may wait for room.
+    private func endAfterReplies(
+        _ request: UInt64, _ wait: PortEnd, _ error: @escaping @Sendable (PortIdentity) -> PortError
+    ) {
+        guard let port = state.withLock({ $0.pending[request]?.replyPort }) else { return }
+        statistics.takeLanes(at: port)
+        statistics.collect(for: port) { found in
+            var wait = wait
+            if wait.mayHaveReply(at: port, found) {
+                self.housekeeping.perform(after: .milliseconds(50)) { [wait] in
+                    self.endAfterReplies(request, wait, error)
+                }
+            } else {
+                self.housekeeping.perform(after: Self.handlingTime) { self.fail(request, error) }
+            }
+        }
     }
 
     /// The owner of a home does not have the port any more, or is about to give it away.
@@ -240,6 +254,8 @@ final class PendingReplies: Sendable {
             /// Between two connections.
             case unconnected
             case dead
+            /// One of the processes that have sent replies: a former home, which this process may not know.
+            case unknown
         }
 
         /// Whether a reply may be on its way to a port. Replies and the notice of the end travel by different
@@ -257,6 +273,7 @@ final class PendingReplies: Sendable {
         ) -> Bool {
             switch owner {
             case .connected: return statistics.waiting > 0 || found.silent.contains(port.incarnation)
+            case .unknown: return statistics.waiting > 0 || !found.silent.isEmpty
             // It was not asked.
             case .unconnected: return true
             case .dead: break
