@@ -70,9 +70,13 @@ import TypedPorts
         let inbox = try MachPort(nameServer: new.nameServer)
         try new.nameServer.register(inbox, name: "next")
         let next = try await old.nameServer.port(forName: "next")
-        await #expect(throws: PortError.self) {
+        let error = await #expect(throws: PortError.self) {
             try await server.handOver(to: next, before: .now + .milliseconds(200))
         }
+        let port = server.port.port.identity
+        let reason = "\(next.identity.ownerText) has not claimed it before the deadline: allow more time"
+        #expect(error == .notHandedOver(port: port, reason: reason))
+        #expect("\(error, default: "")" == "\(port) was not handed over, and goes on here: \(reason)")
         let client = RequestClient("store", nameServer: new.nameServer)
         #expect(try await client.request(Version(), timeout: .seconds(60)) == 1)
         server.port.invalidate()

@@ -16,8 +16,8 @@ extension LocalMessagePort {
     ///   - id: The id of the message.
     ///   - deadline: The end of the wait; nil for no end.
     /// - Returns: False when the deadline came before all replies. The port has gone in any case.
-    /// - Throws: ``PortError``: `receiveTimedOut` when the other process has not claimed the port; `becameInvalid` when it
-    ///   has ended; and as a send. The port goes on here.
+    /// - Throws: ``PortError``: `notHandedOver` when the other process has not claimed the port before the deadline, or has
+    ///   ended; and as a send. The port goes on here.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func handOver(
@@ -120,12 +120,16 @@ private struct Departure {
     func check(_ end: End?) throws(PortError) {
         guard server.hasMoved else {
             switch end {
-            case nil: throw .receiveTimedOut(port: right.identity)
-            case .claimantEnded?: throw .becameInvalid(port: right.identity)
+            case nil: throw notHandedOver(" has not claimed it before the deadline: allow more time")
+            case .claimantEnded?: throw notHandedOver(", which was to claim it, has ended: start that process again")
             case .portEnded?: throw .becameInvalid(port: server.identity)
             }
         }
         server.ledger.finish()
+    }
+
+    private func notHandedOver(_ reason: String) -> PortError {
+        .notHandedOver(port: server.identity, reason: "\(right.identity.ownerText)\(reason)")
     }
 
     /// Offers the port no more.

@@ -43,6 +43,8 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The connection to the port has ended though its owner lives, and messages on their way are lost. This message
     /// was not sent. Later ones go by a new connection, and may overtake those that wait at the port.
     case connectionLost(port: PortIdentity)
+    /// The port was not handed over to another process, and goes on here.
+    case notHandedOver(port: PortIdentity, reason: String)
     /// As many processes monitor the port, or record its owner's loops, as its owner takes.
     case busy(port: PortIdentity)
     /// The other side speaks another version.
@@ -89,7 +91,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             .ownQueueFull(let port), .servedOnlyHere(let port), .unanswered(let port), .refused(let port),
             .failed(let port, _), .serverBusy(let port, _),
             .replyTooLarge(let port, _, _), .alreadyAnswered(let port), .messageTooLarge(let port, _, _),
-            .cannotConnect(let port, _), .connectionLost(let port), .busy(let port),
+            .cannotConnect(let port, _), .connectionLost(let port), .notHandedOver(let port, _), .busy(let port),
             .nameInUse(_, let port):
             port
         case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
@@ -142,6 +144,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             "a message of \(size) bytes is too large for \(port), whose limit is \(limit): raise its limits"
         case .cannotConnect(let port, let reason): "cannot connect to \(port): \(reason)"
         case .connectionLost(let port): "messages on their way to \(port) were lost: send again what has to arrive"
+        case .notHandedOver(let port, let reason): "\(port) was not handed over, and goes on here: \(reason)"
         case .busy(let port):
             "the owner of \(port) answers, or is monitored or recorded by, as many as it takes: try again when one has ended"
         case .incompatibleVersion(let what, let ours, let theirs):
