@@ -19,8 +19,14 @@ public struct XPCRichError: Error, Sendable, Equatable {
     }
 
     /// An error of a message in a session that is open.
-    init(inSession error: PortError) {
-        self.init(error.sessionText ?? error.description, canRetry: error.mayPass)
+    /// - Parameter peer: The other end, in texts.
+    init(_ error: any Error, inSessionWith peer: String) {
+        guard let error = error as? PortError else {
+            self.init(error)
+            return
+        }
+        self.init(
+            error.endText.map { "\(peer) \($0)" } ?? "the session with \(peer): \(error)", canRetry: error.mayPass)
     }
 
     init(_ error: any Error) {
@@ -44,16 +50,14 @@ extension XPCRichError: CustomStringConvertible, CustomDebugStringConvertible, L
 }
 
 extension PortError {
-    /// The end of the other end's port in the words of sessions; nil for another error.
-    fileprivate var sessionText: String? {
-        let (port, ending): (PortIdentity, String)
+    /// What the other end of a session has done whose port is gone; nil for another error.
+    fileprivate var endText: String? {
         switch self {
-        case .isInvalid(let gone): (port, ending) = (gone, "")
-        case .becameInvalid(let gone): (port, ending) = (gone, " during the call, and may have handled the message")
-        default: return nil
+        case .isInvalid: "has ended, or has cancelled the session: make a new session"
+        case .becameInvalid:
+            "has ended, or has cancelled the session, and may have handled the message: make a new session"
+        default: nil
         }
-        return
-            "the other end of the session, \(port.ownerText), has ended or cancelled the session\(ending): make a new session"
     }
 
     /// Whether the same call may succeed later.

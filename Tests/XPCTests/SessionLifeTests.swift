@@ -24,6 +24,16 @@ import Testing
         #expect(!XPCRichError(PortError.failed(port: port, unknown)).canRetry)
     }
 
+    @Test func `an error of a message names the service`() throws {
+        let port = try MachPort().identity
+        func text(_ error: PortError) -> String { XPCRichError(error, inSessionWith: "the service “a.b”").description }
+        #expect(
+            text(.isInvalid(port: port))
+                == "the service “a.b” has ended, or has cancelled the session: make a new session")
+        #expect(text(.becameInvalid(port: port)).contains("and may have handled the message: make a new session"))
+        #expect(text(.sendTimedOut(port: port)).hasPrefix("the session with the service “a.b”: \(port) had no room "))
+    }
+
     @Test func `a session without a listener throws an error that may be retried`() {
         let error = #expect(throws: XPCRichError.self) { _ = try names.session("nobody") }
         #expect(error?.canRetry == true)

@@ -32,7 +32,7 @@ extension SessionCore {
             if try remote.sendRight.sendAtOnce(message) { return }
         } catch {
             replaceUnsent()
-            throw XPCRichError(error)
+            throw XPCRichError(error, inSessionWith: peer)
         }
         try queue(message, nil)
     }
@@ -69,7 +69,7 @@ extension SessionCore {
             }
         } catch {
             replaceUnsent()
-            return ended(number, .failure(XPCRichError(error)))
+            return ended(number, .failure(XPCRichError(error, inSessionWith: peer)))
         }
         do throws(XPCRichError) { try queue(message, number) } catch { ended(number, .failure(error)) }
     }
@@ -105,7 +105,7 @@ extension SessionCore {
                 try await send(entry, to: remote)
             } catch {
                 if Task.isCancelled { return }
-                if let number = entry.request { ended(number, .failure(XPCRichError(error))) }
+                if let number = entry.request { ended(number, .failure(XPCRichError(error, inSessionWith: peer))) }
                 // The session ends when the other end's port has ended.
                 guard remote.isValid else { continue }
                 log.warning("a message to \(peer) cannot be sent: \(error)")
@@ -124,8 +124,9 @@ extension SessionCore {
     // MARK: Replies
 
     private func outcomeHandler(_ number: UInt64) -> @Sendable (Result<MachPort.Message, PortError>) -> Void {
-        { [weak self] outcome in
-            self?.ended(number, outcome.mapError { XPCRichError(inSession: $0) }, isReply: outcome.isReply)
+        { [weak self, peer] outcome in
+            self?.ended(
+                number, outcome.mapError { XPCRichError($0, inSessionWith: peer) }, isReply: outcome.isReply)
         }
     }
 
