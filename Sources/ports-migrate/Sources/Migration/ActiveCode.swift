@@ -8,11 +8,15 @@ class ActiveCodeVisitor: SyntaxVisitor {
         var isTaken = false
         for clause in node.clauses where !isTaken {
             let holds = clause.condition.map(Linux.holds) ?? true
+            if holds == false { leave(clause, of: node) }
             if holds != false, let elements = clause.elements { walk(Syntax(elements)) }
             isTaken = holds == true
         }
         return .skipChildren
     }
+
+    /// The condition of a block's clause does not hold on Linux.
+    func leave(_ clause: IfConfigClauseSyntax, of block: IfConfigDeclSyntax) {}
 }
 
 /// Facts about a build on Linux.

@@ -1,11 +1,15 @@
 import SwiftSyntax
 
-/// Finds conditions such as `#available(macOS 26, *)` that turn on what Linux lacks or refuses: they all hold there.
+/// Finds conditions such as `#available(macOS 26, *)` that turn on what Linux lacks or refuses: they all hold there. Finds also
+/// the requirements that no process meets there without such a condition.
 final class Availability: ActiveCodeVisitor {
     private let declared: Set<String>
     private(set) var findings: Findings
     /// Whether the program says what stands for requirements of signatures.
     private let replacesSignatures: Bool
+    /// The code that a condition with a remark turns on.
+    private var remarked: [Range<Int>] = []
+    private var unmet: Set<String> = []
 
     init(_ findings: Findings, declared: Set<String>, in file: SourceFileSyntax) {
         (self.findings, self.declared) = (findings, declared)
@@ -24,6 +28,7 @@ final class Availability: ActiveCodeVisitor {
             return MissingNames.unmet.contains(name) && !replacesSignatures || MissingNames.advice(on: name) != nil
         }
         if let used {
+            remarked += code.map(\.range)
             let isUnmet = MissingNames.unmet.contains(used.text)
             findings.remark(
                 node,
@@ -32,6 +37,19 @@ final class Availability: ActiveCodeVisitor {
                         + "XPCPeerRequirement.replaceSignatures(with:)"
                     : "this holds on Linux, where \(used.text) does not work: put what it turns on between #if !os(Linux) and "
                         + "#endif")
+        }
+        return .visitChildren
+    }
+
+    override func visit(_ node: MemberAccessExprSyntax) -> SyntaxVisitorContinueKind {
+        let name = node.declName.baseName.text
+        if MissingNames.unmet.contains(name), !replacesSignatures, !declared.contains(name),
+            !remarked.contains(where: { $0.overlaps(node.range) }), unmet.insert(name).inserted
+        {
+            findings.remark(
+                node,
+                "no process meets \(name) on Linux: say what stands for it with "
+                    + "XPCPeerRequirement.replaceSignatures(with:)")
         }
         return .visitChildren
     }

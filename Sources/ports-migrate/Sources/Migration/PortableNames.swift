@@ -9,6 +9,15 @@ enum PortableNames {
             || (name.hasPrefix("CF") && name.dropFirst(2).first?.isUppercase == true)
     }
 
+    /// Whether a name is one of ports, and not of what is often written for one system alone.
+    static func isOfPorts(_ name: String) -> Bool {
+        isOfXPC(name) || name == "DistributedNotificationCenter"
+            || [
+                "CFMachPort", "CFMessagePort", "CFNotificationCenter", "NSMachPort", "NSMessagePort", "NSPortMessage",
+                "bootstrap_", "mach_msg", "mach_port_",
+            ].contains { name.hasPrefix($0) }
+    }
+
     static func isOfDarwinNames(_ name: String) -> Bool {
         darwinNames.contains(name)
             || ["objc_", "OBJC_ASSOCIATION_", "os_unfair_lock", "mach_timebase_info"].contains {

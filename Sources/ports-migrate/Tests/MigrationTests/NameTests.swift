@@ -98,6 +98,29 @@ struct NameTests {
         #expect(left[1].hasPrefix("5:11: this holds on Linux, where SMAppService does not work: "))
     }
 
+    @Test func `a requirement that no process meets is left, also without a condition on a version`() throws {
+        let source = "import XPC\ntry take(.isFromSameTeam())\ntry take(.isFromSameTeam())\n"
+        let left = try remarks(source)
+        #expect(left.count == 1)
+        #expect(
+            left.first?.hasPrefix("2:10: no process meets isFromSameTeam on Linux: say what stands for it ") == true)
+        #expect(try remarks(source + "XPCPeerRequirement.replaceSignatures(with: nil)\n") == [])
+    }
+
+    @Test(arguments: [
+        ("#if os(macOS)\nlet p = NSMachPort()\n#endif\n", true),
+        ("#if canImport(Darwin)\nlet p = CFMessagePortCreateLocal(nil, nil, nil, nil, nil)\n#endif\n", true),
+        // Linux has its own, or lacks what stands beside it.
+        ("#if os(macOS)\nlet p = NSMachPort()\n#else\nlet p = 1\n#endif\n", false),
+        ("#if os(macOS)\nlet p = NSMachPort()\nlet w = NSWindow()\n#endif\n", false),
+        ("#if os(macOS)\nlet n = 1\n#endif\n", false),
+        ("#if DEBUG\nlet p = NSMachPort()\n#endif\n", false),
+    ])
+    func `code that is left to macOS though Linux has its ports is named`(_ source: String, _ isNamed: Bool) throws {
+        let left = try remarks("import Foundation\nimport FoundationPorts\n" + source)
+        #expect(left.contains { $0.hasPrefix("3:1: this is left to macOS, and Linux has ") } == isNamed)
+    }
+
     @Test func `an async main beside the main loop is left`() throws {
         func source(_ line: String) -> String {
             "import Foundation\n\n@main struct Daemon {\n    static func main() async {\n        \(line)\n    }\n}\n"
