@@ -9,8 +9,8 @@ import Ports
 /// `[Float]`, becomes a typed array (RFC 8746), which is one byte string: it is copied, not encoded number by number.
 ///
 /// Every well-formed item is decoded: definite and indefinite lengths, all widths of numbers, integers where a type asks
-/// for a floating number and the reverse, if the value stays the same. Tags are skipped, but for those of typed arrays. Keys may come in any order, and
-/// unknown ones are skipped. Of a key that comes twice, the first counts.
+/// for a floating number and the reverse, if the value stays the same. Tags are skipped, but for those of typed arrays.
+/// Keys may come in any order, and unknown ones are skipped. Of a key that comes twice, the first counts.
 ///
 /// Bytes from peers are checked before a value is decoded: an item that is malformed, too deep, or not all of the bytes
 /// is a `DecodingError`. No length that the bytes state makes the decoder reserve memory.
