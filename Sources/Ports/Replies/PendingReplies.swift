@@ -11,6 +11,7 @@ final class PendingReplies: Sendable {
         var left: Set<PortID> = []
         /// The ends of homes about which nothing was done yet.
         var ends: [PortEnd] = []
+        var endings: [Ending] = []
     }
 
     private let channels: ChannelTable
@@ -129,30 +130,61 @@ final class PendingReplies: Sendable {
     /// A home says that the request has no answer.
     func unanswered(_ request: UInt64, _ error: @escaping @Sendable (PortIdentity) -> PortError) {
         guard let (step, home) = change(request, { $0.unanswered() }) else { return }
-        guard step == .takeReplies else { return fail(request, error) }
-        var wait = PortEnd(port: home.id, didEnd: false)
-        wait.owner = .unknown
-        do {
-            try housekeeping.perform { [wait] in self.endAfterReplies(request, wait, error) }
-        } catch {
-            fail(request) { .unanswered(port: $0) }
-        }
+        if step == .takeReplies { endAfterReplies(request, at: home.id, error) } else { fail(request, error) }
+    }
+
+    /// A request that ends with an error, unless its reply comes before.
+    private struct Ending {
+        let request: UInt64
+        /// The last home of its port.
+        let home: PortID
+        let error: @Sendable (PortIdentity) -> PortError
     }
 
     /// Takes the replies of all homes, and then ends the request. The reply of a former home that lives may wait for room.
     private func endAfterReplies(
-        _ request: UInt64, _ wait: PortEnd, _ error: @escaping @Sendable (PortIdentity) -> PortError
+        _ request: UInt64, at home: PortID, _ error: @escaping @Sendable (PortIdentity) -> PortError
     ) {
-        guard let port = state.withLock({ $0.pending[request]?.replyPort }) else { return }
-        statistics.takeLanes(at: port)
-        statistics.collect(for: port) { found in
+        let isFirst = state.withLock { state in
+            state.endings.append(Ending(request: request, home: home, error: error))
+            return state.endings.count == 1
+        }
+        guard isFirst else { return }
+        do {
+            try housekeeping.perform {
+                // What a former home has said before, while this process was stopped.
+                self.statistics.control.receiveAll()
+                self.endTogether(self.takeEndings())
+            }
+        } catch {
+            for ending in takeEndings() { fail(ending.request, ending.error) }
+        }
+    }
+
+    private func takeEndings() -> [Ending] { state.withLock { exchange(&$0.endings, with: []) } }
+
+    /// Waits once for all requests whose replies come to the same port.
+    private func endTogether(_ endings: [Ending]) {
+        let byPort = state.withLock { state in
+            Dictionary(grouping: endings) { state.pending[$0.request]?.replyPort }
+        }
+        for case (let port?, let endings) in byPort {
+            var wait = PortEnd(port: endings[0].home, didEnd: false)
+            wait.owner = .unknown
+            end(endings, at: port, wait)
+        }
+    }
+
+    private func end(_ endings: [Ending], at replyPort: UInt64, _ wait: PortEnd) {
+        statistics.takeLanes(at: replyPort)
+        statistics.collect(for: replyPort) { found in
             var wait = wait
-            if wait.mayHaveReply(at: port, found) {
-                self.housekeeping.perform(after: .milliseconds(50)) { [wait] in
-                    self.endAfterReplies(request, wait, error)
-                }
+            if wait.mayHaveReply(at: replyPort, found) {
+                self.housekeeping.perform(after: .milliseconds(50)) { [wait] in self.end(endings, at: replyPort, wait) }
             } else {
-                self.housekeeping.perform(after: Self.handlingTime) { self.fail(request, error) }
+                self.housekeeping.perform(after: Self.handlingTime) {
+                    for ending in endings { self.fail(ending.request, ending.error) }
+                }
             }
         }
     }
@@ -192,7 +224,13 @@ final class PendingReplies: Sendable {
             return asks
         }
         guard asks else {
-            if home === former, !home.isValid { fail(request) { .becameInvalid(port: $0) } }
+            guard home === former, !home.isValid else { return }
+            // A home before this one may have a reply that waits.
+            if home.id == home.publicID {
+                fail(request) { .becameInvalid(port: $0) }
+            } else {
+                endAfterReplies(request, at: home.id) { .becameInvalid(port: $0) }
+            }
             return
         }
         home.watch()
@@ -254,7 +292,7 @@ final class PendingReplies: Sendable {
             /// Between two connections.
             case unconnected
             case dead
-            /// One of the processes that have sent replies: a former home, which this process may not know.
+            /// The owner is a former home, which this process may not know. It may be any sender of replies.
             case unknown
         }
 
