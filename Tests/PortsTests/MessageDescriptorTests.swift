@@ -455,7 +455,7 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
         #expect(try (3...20).filter { try isFound($0) } == Array(12...20))
     }
 
-    /// What it has sent by ZeroMQ may come later.
+    /// Its messages by ZeroMQ may come later.
     @Test func `the way of a live peer stays, though it has no connection for long`() throws {
         let (port, right) = try port(.zeroMQ)
         func send() throws -> MachPort.Message {
@@ -470,10 +470,11 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
             _ = goOn.wait(until: .patience)
         }
         #expect(hasBegun.wait(until: .patience))
-        port.runtime.control.existing(peer.incarnation)?.cut()
+        try #require(port.runtime.control.existing(peer.incarnation)).cut()
         // The port looks twice, a second apart.
-        port.runtime.housekeeping.perform(after: .milliseconds(2500)) { looked.open() }
+        port.runtime.housekeeping.perform(after: .seconds(4)) { looked.open() }
         #expect(looked.wait(until: .patience))
+        #expect(!port.runtime.control.isConnected(to: peer.incarnation))
         #expect(port.receiver.intake.descriptorPeers == [peer.incarnation])
         goOn.open()
         #expect(try send().inodes != [0])

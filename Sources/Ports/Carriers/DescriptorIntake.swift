@@ -37,17 +37,17 @@ struct DescriptorIntake: ~Copyable {
 
     /// A sender of this library leaves fewer packets without messages behind.
     private static let mostSurplus = 256
-    /// The ways of processes that are gone, while messages wait that may name them.
-    private static let mostOfGone = 64
+    /// The ways of processes without a connection, to which messages may come or wait.
+    private static let mostUnconnected = 64
     /// The former ways of a live peer, which leaves one with messages when a channel of its own ends.
     private static let mostFormer = 8
 
     var peers: Set<Incarnation> { Set(ways.values.map(\.peer)) }
 
-    /// The peers that have closed their ends of all their ways. A stopped process still has its ends, and what it has sent by
-    /// ZeroMQ comes later.
-    var gonePeers: Set<Incarnation> {
-        peers.subtracting(ways.values.lazy.filter { !$0.socket.hasHungUp }.map(\.peer))
+    /// Those of the peers that have closed their ends of all their ways. A stopped process still has its ends, and what it has
+    /// sent by ZeroMQ comes later.
+    func gone(of peers: Set<Incarnation>) -> Set<Incarnation> {
+        peers.subtracting(ways.values.lazy.filter { peers.contains($0.peer) && !$0.socket.hasHungUp }.map(\.peer))
     }
 
     /// The numbers of messages with descriptors that wait, as far as their senders are of this library.
@@ -77,13 +77,13 @@ struct DescriptorIntake: ~Copyable {
         remove { $0 == number && $1.peer == peer }
     }
 
-    /// Closes the ways of processes that are gone, if no message waits. If messages wait, only the oldest are closed.
+    /// Closes ways of processes without a connection: those of processes that are gone, and the oldest ones beyond a number.
+    /// - Parameter gone: Those of them that are gone, and have no message on its way.
     /// - Returns: The closed sockets, to be released after the lock.
-    mutating func close(of gone: Set<Incarnation>, isEmpty: Bool) -> [DescriptorSocket] {
-        let orders = ways.values.filter { gone.contains($0.peer) }.map(\.order).sorted()
-        let last = isEmpty ? orders.last : orders.dropLast(Self.mostOfGone).last
-        guard let last else { return [] }
-        return remove { gone.contains($1.peer) && $1.order <= last }
+    mutating func close(of unconnected: Set<Incarnation>, gone: Set<Incarnation>) -> [DescriptorSocket] {
+        let orders = ways.values.filter { unconnected.contains($0.peer) }.map(\.order).sorted()
+        let last = orders.dropLast(Self.mostUnconnected).last ?? 0
+        return remove { gone.contains($1.peer) || unconnected.contains($1.peer) && $1.order <= last }
     }
 
     mutating func closeAll() -> [DescriptorSocket] { remove { _, _ in true } }

@@ -35,20 +35,20 @@ extension Receiver {
     /// Closes the sockets of peers that are gone, when their messages were taken. Called when a connection has ended.
     /// - Parameter former: The peers that were gone a second ago, when no message was waiting.
     func closeDescriptorSocketsSoon(emptySince former: Set<Incarnation> = []) {
-        let gone = intake.descriptorPeers.filter { !context.control.isConnected(to: $0) }
-        guard !gone.isEmpty, !intake.closesDescriptorSockets.exchange(true, ordering: .relaxed) else { return }
+        let unconnected = intake.descriptorPeers.filter { !context.control.isConnected(to: $0) }
+        guard !unconnected.isEmpty, !intake.closesDescriptorSockets.exchange(true, ordering: .relaxed) else { return }
         // A live peer connects again, unless it is stopped, and messages of a dead one may still be on their way by ZeroMQ.
         // After a late look, libzmq's thread may not have run either.
         let latest = MonotonicInstant.now + .milliseconds(1500)
         context.housekeeping.perform(after: .seconds(1)) { [weak self] in
             guard let self else { return }
             intake.closesDescriptorSockets.store(false, ordering: .relaxed)
-            let stillGone = gone.intersection(intake.goneDescriptorPeers)
-                .filter { !self.context.control.isConnected(to: $0) }
+            let stillUnconnected = unconnected.filter { !self.context.control.isConnected(to: $0) }
+            let gone = intake.gone(of: stillUnconnected)
             let isEmpty = !latest.hasPassed && intake.look().isEmpty
-            let closable = isEmpty ? stillGone.intersection(former) : stillGone
-            intake.changeDescriptors { $0.close(of: closable, isEmpty: isEmpty) }
-            closeDescriptorSocketsSoon(emptySince: isEmpty ? stillGone : [])
+            let closable = isEmpty ? gone.intersection(former) : []
+            intake.changeDescriptors { $0.close(of: stillUnconnected, gone: closable) }
+            closeDescriptorSocketsSoon(emptySince: isEmpty ? gone : [])
         }
     }
 }

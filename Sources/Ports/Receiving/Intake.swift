@@ -587,8 +587,10 @@ final class Intake: Sendable {
     /// The peers that have sockets for descriptors.
     var descriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.peers } }
 
-    /// Those of them that are gone, as the kernel knows.
-    var goneDescriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.gonePeers } }
+    /// Those of the peers that have closed their ends of all their sockets for descriptors.
+    func gone(of peers: Set<Incarnation>) -> Set<Incarnation> {
+        state.withLock { $0.arrivals.descriptors.gone(of: peers) }
+    }
 
     /// The numbers of messages with descriptors that wait, by their senders.
     var waitingDescriptors: [Incarnation: Int] { state.withLock { $0.arrivals.descriptors.waitingCounts } }
