@@ -16,8 +16,8 @@ extension LocalMessagePort {
     ///   - id: The id of the message.
     ///   - deadline: The end of the wait; nil for no end.
     /// - Returns: False when the deadline came before all replies. The port has gone in any case.
-    /// - Throws: ``PortError``: `notHandedOver` when the other process has not claimed the port before the deadline, or has
-    ///   ended; and as a send. The port goes on here.
+    /// - Throws: ``PortError``: `notHandedOver` when the other process has not claimed the port before the deadline, or it, or
+    ///   its port, has ended; and as a send. The port goes on here.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func handOver(
@@ -121,7 +121,11 @@ private struct Departure {
         guard server.hasMoved else {
             switch end {
             case nil: throw notHandedOver(" has not claimed it before the deadline: allow more time")
-            case .claimantEnded?: throw notHandedOver(", which was to claim it, has ended: start that process again")
+            case .claimantEnded?:
+                throw notHandedOver(
+                    server.port.runtime.control.mayBeAlive(right.channel.id.incarnation)
+                        ? " has ended the port that got it: keep that port until the claim returns"
+                        : ", which was to claim it, has ended: start that process again")
             case .portEnded?: throw .becameInvalid(port: server.identity)
             }
         }

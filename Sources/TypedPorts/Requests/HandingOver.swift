@@ -14,8 +14,8 @@ extension RequestServer {
     ///   - id: The id of the message.
     ///   - deadline: The end of the wait; nil for no end.
     /// - Returns: False when the deadline came before all replies. The port has gone in any case.
-    /// - Throws: `PortError`: `notHandedOver` when the other process has not claimed the port before the deadline, or has
-    ///   ended; and as a send. The server goes on.
+    /// - Throws: `PortError`: `notHandedOver` when the other process has not claimed the port before the deadline, or it, or
+    ///   its port, has ended; and as a send. The server goes on.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func handOver(
