@@ -4,6 +4,8 @@ struct SentMessage {
 
     let way: Way
     let size: Int
+    /// The process to which the sender's channel led, which may have been dead.
+    let home: Process?
     /// When the call returned.
     let time = machine.now
     /// Whether the message is in the receiver's memory.
@@ -30,21 +32,25 @@ struct LoanReturn {
     }
 
     func mayLose(_ number: UInt32, _ message: SentMessage, of sender: Process) -> Bool {
+        // “Not all comes back: messages by ZeroMQ, also those that are sent before their senders have heard of the service's
+        // end; […]
+        if message.way == .zeroMQ, let home = message.home, home.isDead, borrowers.contains(where: { $0 === home }) {
+            return true
+        }
         guard numbers.contains(number) else { return false }
         // “The supervisor gets it back at the end of the last one, but for the messages and requests that waited at the
         // service then.”
         if number <= passedOn { return true }
         guard message.time >= since else { return false }
         switch message.way {
-        // “Not all comes back: messages by ZeroMQ,
         case .zeroMQ: return true
-        // those of the service's own process,
+        // messages of the service's own process;
         case .ownQueue where borrowers.contains(where: { $0 === sender }): return true
-        // those of 16 MiB and more that go in memory of their own”.
+        // messages of 16 MiB and more that go in memory of their own”.
         case .ownQueue, .lane: return message.size >= largeSize
         }
     }
 
-    /// “Not all comes back: […] and the descriptors of messages, in whose place is descriptorLost.”
+    /// “Not all comes back: […] the descriptors of messages, in whose place is descriptorLost.”
     func mayLoseDescriptor(of number: UInt32) -> Bool { numbers.contains(number) }
 }

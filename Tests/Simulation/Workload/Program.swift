@@ -63,6 +63,7 @@ final class Program: @unchecked Sendable {
             let lanes: PortRuntime.Lanes = scenario.hasLanes(machine.chance.next()) ? .whenPossible : .never
             if lanes == .never { promises.makesNoLanes(process) }
             runtime = PortRuntime(directory: Scenario.directory, lanes: lanes)
+            if let incarnation = runtime?.incarnation { promises.begins(as: incarnation) }
             body()
             end()
         }

@@ -171,8 +171,8 @@ final class Promises {
     }
 
     /// Whether a lent port comes back with all requests of the current process that nobody has taken. “Not all comes back:
-    /// messages by ZeroMQ, those of the service's own process”, and what a service has passed on. “A service that finishes
-    /// the port […] refuses the requests that wait.”
+    /// messages by ZeroMQ, […] messages of the service's own process”, and what a service has passed on. “A service that
+    /// finishes the port […] refuses the requests that wait.”
     func comesBackWhole(_ port: PortID) -> Bool {
         guard isLent(port), let facts = ports[port], !facts.hasPassedOn, !facts.isFinishing,
             machine.faults.refusedMemory == 0
@@ -204,7 +204,7 @@ final class Promises {
     /// Whether a process may have taken messages of the port and have died, or may have got them from a borrower.
     func mayHaveLost(_ port: PortID, since time: UInt64) -> Bool {
         guard let facts = ports[port] else { return true }
-        // “Not all comes back: messages by ZeroMQ, those of the service's own process […].”
+        // “Not all comes back: messages by ZeroMQ, […] messages of the service's own process.”
         let isReturned = facts.isLent && facts.isEnding || facts.returnTime.map { $0 >= time } ?? false
         return facts.moves.hasDeadClaimant || facts.hasPassedOn || isReturned
             || facts.holders.contains { holder in holder.isDead && holder.endTime.map { $0 >= time } ?? true }
@@ -440,6 +440,13 @@ final class Promises {
     }
 
     // MARK: Deaths
+
+    private var processes: [Incarnation: Process] = [:]
+
+    /// The current process has begun to use the library.
+    func begins(as incarnation: Incarnation) { processes[incarnation] = machine.current.process }
+
+    func process(of incarnation: Incarnation) -> Process? { processes[incarnation] }
 
     func watching(_ port: PortID) -> Int {
         watches.append(Watch(port: port))

@@ -93,7 +93,8 @@ extension Program {
         do throws(PortError) {
             try send(bytes, number)
             if bytes.count > right.messageLimit { machine.fail("a port took a message above its limit") }
-            promises.accepted(number, of: line, SentMessage(bytes.count, by: right.carrier, formerly: former))
+            let home = promises.process(of: right.channel.latest.id.incarnation)
+            promises.accepted(number, of: line, SentMessage(bytes.count, to: home, by: right.carrier, formerly: former))
         } catch {
             promises.failed(number, of: line, isLoss: error.isLoss)
             if case .messageTooLarge(_, let size, let limit) = error, size <= limit || size < bytes.count {
@@ -155,8 +156,10 @@ extension Program {
 
 extension SentMessage {
     /// - Parameter former: The way before the send, on which the message may have gone.
-    fileprivate init(_ size: Int, by carrier: MachPort.SendRight.Carrier?, formerly former: MachPort.SendRight.Carrier?)
-    {
+    fileprivate init(
+        _ size: Int, to home: Process?, by carrier: MachPort.SendRight.Carrier?,
+        formerly former: MachPort.SendRight.Carrier?
+    ) {
         let way: Way =
             switch (carrier, former) {
             case (.ownProcess, _), (.lane, .ownProcess): .ownQueue
@@ -164,7 +167,8 @@ extension SentMessage {
             case (.lane, _): .lane
             default: .zeroMQ
             }
-        self.init(way: way, size: size, isKept: carrier == .lane || carrier == .ownProcess)
+        self.init(
+            way: way, size: size, home: home, isKept: carrier == .lane || carrier == .ownProcess)
     }
 }
 
