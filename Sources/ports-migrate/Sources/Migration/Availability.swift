@@ -1,7 +1,7 @@
 import SwiftSyntax
 
-/// Finds conditions such as `#available(macOS 26, *)` that turn on what Linux lacks or refuses: they all hold there. Finds also
-/// the requirements that no process meets there without such a condition.
+/// Finds conditions such as `#available(macOS 26, *)` that turn on what Linux lacks or refuses: they all hold there. Also finds
+/// requirements that no process meets on Linux, outside of such conditions.
 final class Availability: ActiveCodeVisitor {
     private let declared: Set<String>
     private(set) var findings: Findings
@@ -11,9 +11,8 @@ final class Availability: ActiveCodeVisitor {
     private var remarked: [Range<Int>] = []
     private var unmet: Set<String> = []
 
-    init(_ findings: Findings, declared: Set<String>, in file: SourceFileSyntax) {
-        (self.findings, self.declared) = (findings, declared)
-        replacesSignatures = file.description.contains("replaceSignatures(with:")
+    init(_ findings: Findings, _ program: ProgramNames) {
+        (self.findings, declared, replacesSignatures) = (findings, program.types, program.replacesSignatures)
         super.init()
     }
 

@@ -1,4 +1,29 @@
+import SwiftParser
 import SwiftSyntax
+
+/// What the files of a program say of one another's names.
+public struct ProgramNames: Sendable, Equatable {
+    /// The names of the types that it declares.
+    public private(set) var types: Set<String> = []
+    /// Whether it says what stands for requirements of signatures.
+    public private(set) var replacesSignatures = false
+
+    /// The names of no file.
+    public init() {}
+
+    /// The names in a file's text; none when the text is no Swift.
+    public init(in source: String) { self.init(Declarations(in: Parser.parse(source: source))) }
+
+    init(_ declarations: Declarations) {
+        (types, replacesSignatures) = (declarations.types, declarations.replacesSignatures)
+    }
+
+    /// Adds the names of another file.
+    public mutating func add(_ other: ProgramNames) {
+        types.formUnion(other.types)
+        if other.replacesSignatures { replacesSignatures = true }
+    }
+}
 
 /// The declarations of a file, by name.
 final class Declarations: SyntaxVisitor {
@@ -7,6 +32,7 @@ final class Declarations: SyntaxVisitor {
     private(set) var aliases: [String: TypeSyntax] = [:]
     private(set) var members: [String: [MemberBlockItemListSyntax]] = [:]
     private(set) var functions: [String: [FunctionDeclSyntax]] = [:]
+    private(set) var replacesSignatures = false
 
     init(in node: some SyntaxProtocol) {
         super.init(viewMode: .sourceAccurate)
@@ -33,6 +59,13 @@ final class Declarations: SyntaxVisitor {
 
     override func visit(_ node: ExtensionDeclSyntax) -> SyntaxVisitorContinueKind {
         members[node.extendedType.trimmedDescription, default: []].append(node.memberBlock.members)
+        return .visitChildren
+    }
+
+    override func visit(_ node: FunctionCallExprSyntax) -> SyntaxVisitorContinueKind {
+        if node.calledExpression.as(MemberAccessExprSyntax.self)?.declName.baseName.text == "replaceSignatures" {
+            replacesSignatures = true
+        }
         return .visitChildren
     }
 

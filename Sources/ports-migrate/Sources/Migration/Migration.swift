@@ -13,29 +13,26 @@ public struct Migration: Sendable {
 
     /// - Parameters:
     ///   - source: The text of the file.
-    ///   - declared: The names of types that other files of the program declare.
+    ///   - program: The names in the other files of the program.
     ///   - staysOnMacOS: Whether the file is built on macOS, too: then the imports of modules of swift-ports are between
     ///     `#if canImport` and `#endif`.
     /// - Throws: `ParseFailure` when the text is no Swift.
-    public init(_ source: String, declared: Set<String> = [], staysOnMacOS: Bool = false) throws(ParseFailure) {
+    public init(_ source: String, in program: ProgramNames = ProgramNames(), staysOnMacOS: Bool = false)
+        throws(ParseFailure)
+    {
         let errors = Self.errors(in: source)
         guard errors.isEmpty else { throw ParseFailure(errors: errors) }
-        var (text, pass) = (source, Pass(source, declared, staysOnMacOS))
+        var (text, pass) = (source, Pass(source, program, staysOnMacOS))
         // Each pass skips the inside of a call that it changes. The next pass looks there.
         for _ in 0..<8 {
             let changed = pass.findings.edits.applied(to: text)
             guard changed != text else { break }
             text = changed
-            pass = Pass(text, declared, staysOnMacOS)
+            pass = Pass(text, program, staysOnMacOS)
         }
         self.text = text
         remarks = pass.remarks
         modules = pass.modules
-    }
-
-    /// The names of the types that a file declares; none when the text is no Swift.
-    public static func declaredTypes(in source: String) -> Set<String> {
-        Declarations(in: Parser.parse(source: source)).types
     }
 
     private static func errors(in source: String) -> [Remark] {
@@ -60,24 +57,25 @@ private struct Pass {
     let remarks: [Remark]
     let modules: [String]
 
-    init(_ text: String, _ declared: Set<String>, _ staysOnMacOS: Bool) {
+    init(_ text: String, _ others: ProgramNames, _ staysOnMacOS: Bool) {
         let file = Parser.parse(source: text)
         let declarations = Declarations(in: file)
 
         let objectiveC = ObjectiveC(findings, text, declarations)
         objectiveC.walk(file)
-        let allDeclared = declared.union(declarations.types)
-        let madePorts = MadePorts(objectiveC.findings, declarations, declared: allDeclared)
+        var program = others
+        program.add(ProgramNames(declarations))
+        let madePorts = MadePorts(objectiveC.findings, declarations, declared: program.types)
         madePorts.walk(file)
         let casts = Casts(madePorts.findings, TypeFinder(declarations: declarations))
         casts.walk(file)
-        let names = Names(casts.findings, declared: allDeclared)
+        let names = Names(casts.findings, declared: program.types)
         names.noteImports(file)
         names.walk(file)
         names.remarkOnLeft()
-        let availability = Availability(names.findings, declared: allDeclared, in: file)
+        let availability = Availability(names.findings, program)
         availability.walk(file)
-        let macOnly = MacOnlyCode(availability.findings)
+        let macOnly = MacOnlyCode(availability.findings, declared: program.types)
         macOnly.walk(file)
         let asyncMain = AsyncMain(macOnly.findings)
         asyncMain.walk(file)

@@ -11,11 +11,14 @@ enum PortableNames {
 
     /// Whether a name is one of ports, and not of what is often written for one system alone.
     static func isOfPorts(_ name: String) -> Bool {
-        isOfXPC(name) || name == "DistributedNotificationCenter"
+        isOfXPC(name)
             || [
-                "CFMachPort", "CFMessagePort", "CFNotificationCenter", "NSMachPort", "NSMessagePort", "NSPortMessage",
-                "bootstrap_", "mach_msg", "mach_port_",
-            ].contains { name.hasPrefix($0) }
+                "DistributedNotificationCenter", "bootstrap_check_in", "bootstrap_look_up", "bootstrap_register",
+                "mach_msg",
+                "mach_port_allocate", "mach_port_insert_right",
+            ].contains(name)
+            || ["CFMachPort", "CFMessagePort", "CFNotificationCenter", "NSMachPort", "NSMessagePort", "NSPortMessage"]
+                .contains { name.hasPrefix($0) }
     }
 
     static func isOfDarwinNames(_ name: String) -> Bool {

@@ -49,15 +49,15 @@ struct PortsMigrate: ParsableCommand {
             }
         }
         // Names of one file may mean what another file declares.
-        let declared = sources.reduce(into: Set<String>()) { $0.formUnion(Migration.declaredTypes(in: $1.1)) }
-        for (file, text) in sources { migrate(file, text, declared, &report) }
+        let program = sources.reduce(into: ProgramNames()) { $0.add(ProgramNames(in: $1.1)) }
+        for (file, text) in sources { migrate(file, text, program, &report) }
         report.finish(isDry: isDry)
         if report.hasFailed { throw ExitCode.failure }
     }
 
-    private func migrate(_ file: SourceFile, _ text: String, _ declared: Set<String>, _ report: inout Report) {
+    private func migrate(_ file: SourceFile, _ text: String, _ program: ProgramNames, _ report: inout Report) {
         do throws(ParseFailure) {
-            let migration = try Migration(text, declared: declared, staysOnMacOS: staysOnMacOS)
+            let migration = try Migration(text, in: program, staysOnMacOS: staysOnMacOS)
             if migration.text != text {
                 if isDry {
                     print(Patch(of: file.path, from: text, to: migration.text).text, terminator: "")

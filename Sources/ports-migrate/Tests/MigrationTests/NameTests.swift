@@ -30,12 +30,11 @@ struct NameTests {
 
     @Test func `a program's own types are no one else's`() throws {
         #expect(try remarks("struct NSThing {}\nlet x = NSThing()\n") == [])
-        #expect(try Migration("let x = NSThing()\n", declared: ["NSThing"]).remarks == [])
+        let other = ProgramNames(in: "class NSThing {}")
+        #expect(try Migration("let x = NSThing()\n", in: other).remarks == [])
         #expect(try Migration("let x = NSThing()\n").remarks.count == 1)
         #expect(
-            Migration.declaredTypes(in: "class A { enum B {} }\nprotocol C {}\ntypealias D = A") == [
-                "A", "B", "C", "D",
-            ])
+            ProgramNames(in: "class A { enum B {} }\nprotocol C {}\ntypealias D = A").types == ["A", "B", "C", "D"])
     }
 
     @Test(arguments: ["xpc_connection_create", "NSXPCListenerEndpoint", "OSAtomicAdd64Barrier", "OSSpinLockLock"])
@@ -104,7 +103,10 @@ struct NameTests {
         #expect(left.count == 1)
         #expect(
             left.first?.hasPrefix("2:10: no process meets isFromSameTeam on Linux: say what stands for it ") == true)
-        #expect(try remarks(source + "XPCPeerRequirement.replaceSignatures(with: nil)\n") == [])
+        let replacement = "XPCPeerRequirement.replaceSignatures(with: nil)\n"
+        #expect(try remarks(source + replacement) == [])
+        #expect(try Migration(source, in: ProgramNames(in: replacement)).remarks == [])
+        #expect(try remarks("// \(replacement)\(source)").count == 1)
     }
 
     @Test(arguments: [
@@ -115,6 +117,10 @@ struct NameTests {
         ("#if os(macOS)\nlet p = NSMachPort()\nlet w = NSWindow()\n#endif\n", false),
         ("#if os(macOS)\nlet n = 1\n#endif\n", false),
         ("#if DEBUG\nlet p = NSMachPort()\n#endif\n", false),
+        ("#if os(iOS)\nlet p = NSMachPort()\n#endif\n", false),
+        ("#if os(macOS)\nlet r = task_info(mach_task_self_, 1, p, &n as mach_msg_type_number_t)\n#endif\n", false),
+        ("#if !os(Linux)\ntry XPCListener(service: \"a\", requirement: .isFromSameTeam())\n#endif\n", false),
+        ("#if os(macOS)\nclass XPCSession {}\n#endif\n", false),
     ])
     func `code that is left to macOS though Linux has its ports is named`(_ source: String, _ isNamed: Bool) throws {
         let left = try remarks("import Foundation\nimport FoundationPorts\n" + source)

@@ -203,7 +203,7 @@ struct SelectorTests {
 
     @Test func `another file's Port is no port of Foundation's`() throws {
         let source = "let port: Port = .init()\n"
-        #expect(try Migration(source, declared: ["Port"]).text.hasSuffix(source))
+        #expect(try Migration(source, in: ProgramNames(in: "class Port {}")).text.hasSuffix(source))
         #expect(try migrated("let port = Port(1)") == "let port = Port(1)")
     }
 }
