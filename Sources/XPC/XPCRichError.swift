@@ -50,7 +50,7 @@ extension XPCRichError: CustomStringConvertible, CustomDebugStringConvertible, L
 }
 
 extension PortError {
-    /// What the other end of a session has done whose port is gone; nil for another error.
+    /// The reason when the other end's port is gone; nil for another error.
     fileprivate var endText: String? {
         switch self {
         case .isInvalid: "has ended, or has cancelled the session: make a new session"

@@ -98,7 +98,7 @@ extension LoopCore {
         }
     }
 
-    /// Makes what runs of the mode sleep on, so that none of them throws because no descriptor is left.
+    /// Makes the mode's wait set now, so that no later run of the mode throws because no descriptor is left.
     package func prepare(_ mode: RunLoopMode) throws(RunLoopError) {
         try state.withLock { state throws(RunLoopError) in
             guard let index = state.index(of: mode) else { return }
