@@ -53,8 +53,9 @@ final class Machine {
     func makeProcess(_ name: String) -> Process {
         let used = Set(processes.filter(\.hasNumber).map(\.pid))
         var pid: Int32
-        // Few numbers, so that they are used again.
-        repeat { pid = Int32(chance.number(in: 100...140)) } while used.contains(pid)
+        // Few numbers, so that they are used again, but more than processes.
+        let last = used.count < 36 ? 140 : 140 + used.count
+        repeat { pid = Int32(chance.number(in: 100...last)) } while used.contains(pid)
         let process = Process(name: name, pid: pid, place: processes.count + 1, startTime: now / 10_000_000)
         processes.append(process)
         return process
