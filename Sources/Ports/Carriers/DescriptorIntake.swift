@@ -44,8 +44,8 @@ struct DescriptorIntake: ~Copyable {
 
     var peers: Set<Incarnation> { Set(ways.values.map(\.peer)) }
 
-    /// Those of the peers that have closed their ends of all their ways. A stopped process still has its ends, and what it has
-    /// sent by ZeroMQ comes later.
+    /// Finds the peers that have closed their ends of all their ways. A stopped process still has its ends, and its messages
+    /// by ZeroMQ come later.
     func gone(of peers: Set<Incarnation>) -> Set<Incarnation> {
         peers.subtracting(ways.values.lazy.filter { peers.contains($0.peer) && !$0.socket.hasHungUp }.map(\.peer))
     }
@@ -78,7 +78,7 @@ struct DescriptorIntake: ~Copyable {
     }
 
     /// Closes ways of processes without a connection: those of processes that are gone, and the oldest ones beyond a number.
-    /// - Parameter gone: Those of them that are gone, and have no message on its way.
+    /// - Parameter gone: The processes among them that are gone, and have no message on its way.
     /// - Returns: The closed sockets, to be released after the lock.
     mutating func close(of unconnected: Set<Incarnation>, gone: Set<Incarnation>) -> [DescriptorSocket] {
         let orders = ways.values.filter { unconnected.contains($0.peer) }.map(\.order).sorted()

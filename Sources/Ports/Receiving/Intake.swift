@@ -587,7 +587,7 @@ final class Intake: Sendable {
     /// The peers that have sockets for descriptors.
     var descriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.peers } }
 
-    /// Those of the peers that have closed their ends of all their sockets for descriptors.
+    /// Finds the peers that have closed their ends of all their sockets for descriptors.
     func gone(of peers: Set<Incarnation>) -> Set<Incarnation> {
         state.withLock { $0.arrivals.descriptors.gone(of: peers) }
     }

@@ -152,7 +152,7 @@ final class PendingReplies: Sendable {
         guard isFirst else { return }
         do {
             try housekeeping.perform {
-                // What a former home has said before, while this process was stopped.
+                // A former home that has a reply may have said so while this process was stopped.
                 self.statistics.control.receiveAll()
                 self.endTogether(self.takeEndings())
             }

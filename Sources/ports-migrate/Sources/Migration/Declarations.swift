@@ -1,7 +1,7 @@
 import SwiftParser
 import SwiftSyntax
 
-/// What the files of a program say of one another's names.
+/// The names by which the files of a program change one another's meaning.
 public struct ProgramNames: Sendable, Equatable {
     /// The names of the types that it declares.
     public private(set) var types: Set<String> = []
