@@ -10,11 +10,11 @@ extension Program {
             _ = machine.wait(until: machine.now + 500_000_000) { [self] in
                 if !isOnTheWay, machine.now >= nextLook {
                     nextLook = machine.now + 50_000
-                    isOnTheWay = promises.isAnyNameOnTheWay
+                    isOnTheWay = promises.names.isAnyOnTheWay
                 }
                 return !goesOn || isOnTheWay
             }
-            let wanted = promises.namesOnTheWay
+            let wanted = promises.names.onTheWay
             if isOnTheWay, goesOn, !wanted.isEmpty { race(for: wanted[below(wanted.count)]) }
             pause(below(300))
         }

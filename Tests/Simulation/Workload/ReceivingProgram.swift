@@ -20,7 +20,7 @@ extension Program {
                 if !isNamed, looks % 10 == 0 { isNamed = register(port, name, names) }
             }
             if isNamed, goesOn, port.isValid, below(2) == 0 {
-                promises.gaveUp(name, port.id)
+                promises.names.gaveUp(name, port.id)
                 try? names.remove(port, name: name)
                 pause(below(100))
             }
@@ -32,8 +32,8 @@ extension Program {
     private func registerFurther(_ port: MachPort, _ names: PortNameServer) {
         for number in 0...below(12) {
             let name = "further \(port.id.file) \(number)"
-            if register(port, name, names) { promises.furtherNames.append(name) }
-            if promises.furtherNames.count > 100 { promises.furtherNames.removeFirst() }
+            if register(port, name, names) { promises.names.further.append(name) }
+            if promises.names.further.count > 100 { promises.names.further.removeFirst() }
         }
     }
 
@@ -61,9 +61,9 @@ extension Program {
     /// The port may have come with names from another process.
     private func giveUpNames(of port: MachPort) {
         guard let names else { return }
-        for name in promises.names(of: port.id) {
+        for name in promises.names.of(port.id) {
             let errors = machine.faults.count
-            promises.gaveUp(name, port.id)
+            promises.names.gaveUp(name, port.id)
             guard (try? names.remove(port, name: name)) != nil, port.isValid else { continue }
             let found = try? names.port(forName: name)
             if found?.id == port.id, machine.faults.count == errors {
@@ -96,11 +96,11 @@ extension Program {
     func register(_ port: MachPort, _ name: String, _ names: PortNameServer) -> Bool {
         let (begin, errors) = (machine.now, machine.faults.count)
         do {
-            try promises.take(name, for: port.id) { () throws(PortError) in try names.register(port, name: name) }
+            try promises.names.take(name, for: port.id) { () throws(PortError) in try names.register(port, name: name) }
             return true
         } catch .nameInUse(_, let holder) {
             // After an error, an owner may seem to be alive.
-            if machine.faults.count == errors { promises.refused(name, by: holder.id, begin: begin) }
+            if machine.faults.count == errors { promises.names.refused(name, by: holder.id, begin: begin) }
         } catch {}
         return false
     }

@@ -95,7 +95,7 @@ final class Scenario: @unchecked Sendable {
     func run() {
         machine.entryRemover = { [self] in removeEntry() }
         machine.directoryRemover = { [self] in
-            promises.lostAll()
+            promises.lostDirectory()
             machine.files.removeAll(Self.directory)
         }
         machine.directoryMover = { [self] in moveDirectory(for: $0) }
@@ -151,7 +151,7 @@ final class Scenario: @unchecked Sendable {
         let folder = String(entry.dropFirst().prefix { $0 != "/" })
         let isWhole = machine.chance.oneIn(2)
         machine.story.tell(machine) { "\(isWhole ? folder : entry) is removed" }
-        promises.lost(folder, isRestored: isWhole)
+        promises.names.lost(folder, isRestored: isWhole)
         _ = machine.files.remove(Self.directory + "/names" + entry, from: nil, isFolder: false)
         if isWhole { _ = machine.files.remove(Self.directory + "/names/" + folder, from: nil, isFolder: true) }
     }
@@ -159,10 +159,10 @@ final class Scenario: @unchecked Sendable {
     /// Somebody moves the directory away. Another may be made in its place, before it comes back.
     private func moveDirectory(for nanoseconds: UInt64) {
         guard !machine.files.exists(Self.movedDirectory) else { return }
-        promises.lostAll()
+        promises.lostDirectory()
         _ = machine.files.rename(Self.directory, nil, to: Self.movedDirectory, nil)
         machine.perform(after: nanoseconds) { [self] in
-            promises.lostAll()
+            promises.lostDirectory()
             machine.files.removeAll(Self.directory)
             _ = machine.files.rename(Self.movedDirectory, nil, to: Self.directory, nil)
         }
@@ -181,7 +181,7 @@ final class Scenario: @unchecked Sendable {
         require(promises.unended(begun))
         require(promises.requests.unended(of: asked))
         require(promises.missing(begun))
-        require(promises.unrestored)
+        require(promises.names.unrestored)
         require(promises.sessions.unended)
         let (requests, names) = (promises.counts.replies, promises.counts.received)
         if !waitUntil(60_000, { [self] in promises.counts.replies > requests }) {

@@ -30,7 +30,7 @@ extension Program {
         if below(10) == 0, let wire = scenario.hostileRight {
             return runtime.map { MachPort.SendRight($0.channels.channel(to: wire)) }
         }
-        let further = below(4) == 0 ? promises.furtherNames.randomElement(using: &machine.chance) : nil
+        let further = below(4) == 0 ? promises.names.further.randomElement(using: &machine.chance) : nil
         let name = further ?? scenario.boxName(below(scenario.nameCount))
         if below(3) == 0 {
             return attempt { try names?.waitForPort(forName: name, before: after(below(3_000))) } ?? nil
@@ -40,7 +40,7 @@ extension Program {
 
     func find(_ name: String) throws(PortError) -> MachPort.SendRight? {
         guard let names else { return nil }
-        return try promises.find(name) { () throws(PortError) in
+        return try promises.names.find(name) { () throws(PortError) in
             do throws(PortError) {
                 return try names.port(forName: name, before: after(below(3_000)))
             } catch .nameNotFound {

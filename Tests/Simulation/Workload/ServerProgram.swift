@@ -26,7 +26,7 @@ extension Program {
         promises.made(id, by: process, queueLimit: server.port.queueLimit, isServer: true) { [weak server] in
             server?.isValid == true
         }
-        promises.took(name, id, begin: begin)
+        promises.names.took(name, id, begin: begin)
         return server
     }
 
@@ -53,7 +53,7 @@ extension Program {
         var isWhole = true
         if below(2) == 0 {
             // “The port gives up its name.”
-            promises.gaveUpNames(of: id)
+            promises.names.gaveUpAll(of: id)
             promises.finishes(id)
             let deadline = after(2_000)
             // After the deadline, it waits for no handler.

@@ -72,7 +72,7 @@ extension Program {
         let server = try RequestServer(name: name, nameServer: names)
         let right = server.port.sendRight
         promises.made(right.id, by: process, queueLimit: 1000) { [weak server] in server?.port.isValid == true }
-        promises.took(name, right.id, begin: begin)
+        promises.names.took(name, right.id, begin: begin)
         handleSquares(server)
         server.handle(Carry.self) { [self] request in
             checkCarried(request.file, request.number, "request")

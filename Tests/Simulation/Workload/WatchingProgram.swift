@@ -33,7 +33,7 @@ extension Program {
             if known.removeValue(forKey: registration.name) != registration.port.id {
                 machine.fail("a watch says that \(registration.name) went, which had not come")
             }
-            promises.saysGone(registration.name, registration.port.id)
+            promises.names.saysGone(registration.name, registration.port.id)
         }
     }
 
