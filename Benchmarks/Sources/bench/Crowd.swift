@@ -84,7 +84,8 @@ final class RawCrowd: Crowd {
 
     init(_ size: Int, _ frame: RawFrame) throws {
         let set = cb_set()
-        let name = "crowd of \(size)"
+        // libzmq gives up the address of a closed socket later, on a thread of its own.
+        let name = "crowd \(UInt64.random(in: 0 ... .max))"
         let inboxes = try (0..<size).map { try RawSocket(bound: "inproc://\(name) \($0)", limit: queueLimit, frame) }
         outboxes = try (0..<size).map { try RawSocket(connected: "inproc://\(name) \($0)", limit: 1, frame) }
         for (index, inbox) in inboxes.enumerated() {
