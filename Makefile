@@ -345,6 +345,9 @@ lint:
 	@$(SWIFT) .ci/floors.swift
 	@.ci/pages Sources/portctl/Pages
 	@.ci/figures --check
+	@for patch in Tests/Simulation/Plants/*.patch Tests/Simulation/Plants/Open/*.patch; do \
+		git apply --check "$$patch" || { echo "error: $$patch has to follow the code" >&2; exit 1; }; \
+	done
 
 clean:
 	@rm -rf .build Benchmarks/.build
