@@ -269,6 +269,8 @@ verify: dependencies
 # The models repeat LocalQueue, LaneSender, LaneReceiver, HandOver, Adoption, FinishingPorts, NameClaim and Sweep in other
 # languages: a change there belongs into the models, too.
 model:
+	@$(call REQUIRE_COMMAND,spin,spin)
+	@$(call REQUIRE_COMMAND,cc,gcc)
 	@.ci/model
 
 # BENCH="ports --only 'round trip' --rounds 3 --json now.json --compare before.json" hands options over.
