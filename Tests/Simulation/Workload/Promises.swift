@@ -278,7 +278,7 @@ final class Promises {
             let watch = watches[index]
             watches[index].wasConnected = ports[watch.port].map { watch.watcher.isConnected(to: $0.owner) } ?? false
         }
-        (sessions.isDirectoryLost, pools.isDirectoryLost) = (true, true)
+        (sessions.isDirectoryLost, pools.isDirectoryLost, services.isDirectoryLost) = (true, true, true)
     }
 
     private(set) var isDirectoryLost = false

@@ -15,7 +15,11 @@ final class ServicePromises {
         let bound: WaitBound
         var service: Process?
         var isOver = false
+        /// Whether the request may have gone on with its port, whose new home the asker could not find.
+        var isOutOfSight = false
     }
+
+    var isDirectoryLost = false
 
     private var jobs: [Job] = []
     var jobCount: Int { jobs.count }
@@ -110,7 +114,7 @@ final class ServicePromises {
         let process = machine.current.process
         machine.story.tell(machine) { "does service job \(number): \(jobs[number].deed)" }
         if jobs[number].service != nil { machine.fail("service job \(number) was done twice") }
-        if jobs[number].isOver, machine.now < jobs[number].end {
+        if jobs[number].isOver, !jobs[number].isOutOfSight, machine.now < jobs[number].end {
             machine.fail("service job \(number) has its outcome, and is done")
         }
         jobs[number].service = process
@@ -147,6 +151,8 @@ final class ServicePromises {
             if machine.now < job.end { machine.fail("service job \(number) has timed out early") }
         // The first use of a right has to connect. A stopped service may not let it do that before the timeout.
         case .failure(PortError.cannotConnect) where machine.now >= job.end: break
+        // “The homes of ports that have moved are lost with the directory”, and “the rights of other processes […] end”.
+        case .failure(PortError.becameInvalid) where isDirectoryLost: jobs[number].isOutOfSight = true
         case .failure(let error):
             // While an activator keeps the name, nothing else can happen. A service that exits cancels its handlers.
             guard isSteady, job.deed != .exit,
