@@ -52,9 +52,9 @@ Take your time
                      FUZZ_SECONDS=<number>, a minute each by default
   make verify        all of this, as before a release: three hours, or
                      VERIFY="<part> <part>"; prints what was shown
-  make model         check the models of queues, lanes, moves and claims of
+  make model         check the models of queues, rings, moves and claims of
                      names in all orders with Spin, and those of queues and
-                     lanes with GenMC where it is installed: 5 minutes
+                     rings with GenMC where it is installed: 5 minutes
 endef
 export HELP
 
@@ -91,7 +91,7 @@ run: dependencies
 	@"$$($(SWIFT) build -c release --show-bin-path)/wordcount" --summary Sources Examples Tests
 
 # Tests that compile programs, play machines or draw thousands of values take two fifths of the time.
-LONG_TESTS := \.(CProgram|OtherLanguages|GeneratedScript|GeneratedValue|Header|LaneShortage|LargeBytes|Recording|Simulation|Snippet)Tests/
+LONG_TESTS := \.(CProgram|OtherLanguages|GeneratedScript|GeneratedValue|Header|RingShortage|LargeBytes|Recording|Simulation|Snippet)Tests/
 
 test: dependencies
 	@$(call REQUIRE_COMMAND,python3,python3)
@@ -107,7 +107,7 @@ test-all: dependencies
 	@echo "the long tests"
 	@SWIFT="$(SWIFT)" .ci/tests --filter '$(LONG_TESTS)'
 	@echo "the tests of ports once more, by ZeroMQ alone"
-	@SWIFT="$(SWIFT)" PORTS_LANES=never .ci/tests --filter '^(PortsTests|TypedPortsTests)\.'
+	@SWIFT="$(SWIFT)" PORTS_SHARED_MEMORY=never .ci/tests --filter '^(PortsTests|TypedPortsTests)\.'
 	@$(MAKE) --no-print-directory companions
 	@$(MAKE) --no-print-directory migrate
 
@@ -232,7 +232,7 @@ soak: dependencies
 	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
 	@$(MAKE) --no-print-directory soak-ports
 
-LOAD_PORTS := Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process|Lane|Loan|MovingPort|MovingPortKill|RequestOutcome
+LOAD_PORTS := Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process|Ring|Loan|MovingPort|MovingPortKill|RequestOutcome
 LOAD_TESTS := PortsTests\.($(LOAD_PORTS))Tests|(TypedPorts|XPC)Tests\.GrowthTests|WorkersTests\.(Pool|WorkerPool).*Tests|ActivationTests\.ActivatorTests
 soak-ports: dependencies
 	@$(BUILD) --build-tests
@@ -243,7 +243,7 @@ soak-ports: dependencies
 # another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Fuzz/Corpus,
 # which `make test` tries each time.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= frame control entry value answer lane descriptors
+FUZZ_TARGETS ?= frame control entry value answer ring descriptors
 FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product Fuzz \
 	--sanitize fuzzer --sanitize address \
 	-Xswiftc -sanitize-coverage=edge,inline-8bit-counters,pc-table,trace-cmp
@@ -266,7 +266,7 @@ fuzz: dependencies
 verify: dependencies
 	@.ci/verify $(VERIFY)
 
-# The models repeat LocalQueue, LaneSender, LaneReceiver, HandOver, Adoption, FinishingPorts, NameClaim and Sweep in other
+# The models repeat LocalQueue, RingSender, RingReceiver, HandOver, Adoption, FinishingPorts, NameClaim and Sweep in other
 # languages: a change there belongs into the models, too.
 model:
 	@$(call REQUIRE_COMMAND,spin,spin)
@@ -323,7 +323,7 @@ bench-check: dependencies
 		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
 # One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one.
-DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts Workers Activation ServiceManager PortsInspection PortsMetrics PortsTracing NATSPorts FoundationPorts CoreFoundationPorts XPC ZeroMQ
+DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts Workers Activation Systemd PortsInspection PortsMetrics PortsTracing NATSPorts FoundationPorts CoreFoundationPorts XPC ZeroMQ
 docs: dependencies
 	@$(call REQUIRE,libnats,libnats-dev)
 	@mkdir -p .build/documentation

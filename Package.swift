@@ -12,7 +12,7 @@ let package = Package(
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
         .library(name: "Workers", targets: ["Workers"]),
         .library(name: "Activation", targets: ["Activation"]),
-        .library(name: "ServiceManager", targets: ["ServiceManager"]),
+        .library(name: "Systemd", targets: ["Systemd"]),
         .library(name: "PortsInspection", targets: ["PortsInspection"]),
         .library(name: "PortsMetrics", targets: ["PortsMetrics"]),
         .library(name: "PortsTracing", targets: ["PortsTracing"]),
@@ -74,7 +74,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ]),
         .target(name: "Activation", dependencies: ["Workers", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks"]),
-        .target(name: "ServiceManager", dependencies: ["RunLoops", "RunLoopLocks", "CRunLoopShims"]),
+        .target(name: "Systemd", dependencies: ["RunLoops", "RunLoopLocks", "CRunLoopShims"]),
         .target(
             name: "PortsInspection",
             dependencies: [
@@ -119,14 +119,14 @@ let package = Package(
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
-                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection",
+                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "Systemd", "PortsInspection",
                 "PortsMetrics",
                 "PortsTracing", "NATSPorts", "FoundationPorts", "CoreFoundationPorts", "XPC", "ZeroMQ",
             ]),
         .executableTarget(
             name: "portctl",
             dependencies: [
-                "Activation", "ServiceManager", "NATSPorts", "Ports", "PortsInspection", "RunLoops", "ZeroMQ",
+                "Activation", "Systemd", "NATSPorts", "Ports", "PortsInspection", "RunLoops", "ZeroMQ",
                 argumentParser,
             ],
             // For `make install`.
@@ -200,12 +200,12 @@ let package = Package(
         .testTarget(
             name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "OwnThread", "TestSupport"]),
         .executableTarget(
-            name: "ServiceManagerTestHelper", dependencies: ["ServiceManager", "TypedPorts", "TestSupport"],
-            path: "Tests/ServiceManagerTestHelper"),
+            name: "SystemdTestHelper", dependencies: ["Systemd", "TypedPorts", "TestSupport"],
+            path: "Tests/SystemdTestHelper"),
         .testTarget(
-            name: "ServiceManagerTests",
+            name: "SystemdTests",
             dependencies: [
-                "ServiceManager", "RunLoops", "CRunLoopShims", "ServiceManagerTestHelper", "ActivationTestHelper",
+                "Systemd", "RunLoops", "CRunLoopShims", "SystemdTestHelper", "ActivationTestHelper",
                 "portctl", "daemon", "OwnThread",
                 "TestSupport",
             ]),
@@ -303,7 +303,7 @@ package.targets.append(.executableTarget(name: "greeter", dependencies: ["TypedP
 // A daemon and its unit for systemd.
 package.targets.append(
     .executableTarget(
-        name: "daemon", dependencies: ["ServiceManager", "TypedPorts", "Ports"], path: "Examples/Daemon",
+        name: "daemon", dependencies: ["Systemd", "TypedPorts", "Ports"], path: "Examples/Daemon",
         exclude: ["expected.txt", "daemon.service"]))
 
 // One daemon and its client, in the steps of the page about moving over.

@@ -1,7 +1,7 @@
 /* The move of a port to another process: HandOver, Adoption, FinishingPorts, PortHomes, and the sender's channel.
    `.ci/model` runs it, and each mutation below once.
 
-   One process owns the port, another one claims it, and a third one sends. The sender has lanes, or sends by ZeroMQ.
+   One process owns the port, another one claims it, and a third one sends. The sender has rings, or sends by ZeroMQ.
    One owner dies at any step, or both live. The old owner has three threads: its taker, its housekeeping thread, which
    reads the packets of the sender, and the thread of the hand-over. The threads of the sender change its channel under
    one lock, so they are one process here. Each owner can give up its wait for the other one at any step, because of a
@@ -24,15 +24,15 @@
      NOT_PROBED      the sender reports that it has finished without a drain probe behind its last message
      DONE_FOR_GOOD   the owner does not wait for a sender that connects when all others have finished
      SILENT_LEFT     the owner does not wait for a silent sender that sends by ZeroMQ
-     LANES_OPEN      the owner does not stop the lanes
-     TAKEN_LEFT      the owner does not take the rest of stopped lanes
+     RINGS_OPEN      the owner does not stop the rings
+     TAKEN_LEFT      the owner does not take the rest of stopped rings
      NOTE_UNMOVED    the claimant writes the home, and does not rename the note
      NOTE_KEPT       the owner keeps the port after an error, and does not remove the note
      DEATH_UNNOTED   the sender that has seen the owner's end does not remove the note
      HOME_READ_ONCE  the sender does not read the home again after it has removed the note
      TOLD_EARLY      the owner tells the sender that the port has left before the claimant has it
      STAY_UNTOLD     the owner does not tell the sender that the port has stayed
-     LANE_AWAITED    the sender goes on waiting for its lane when the port has stayed
+     RING_AWAITED    the sender goes on waiting for its ring when the port has stayed
      NOT_SHOWN       processes cannot connect to the socket of a port that has stayed
      PUT_BEHIND      the owner puts the gathered messages behind those that wait when the port has stayed
      COME_BEHIND     the claimant takes messages of the sender before those that have come with the port
@@ -45,14 +45,14 @@
 #ifndef CLAIMS
 #define CLAIMS 1
 #endif
-#define ASKED (2 * CLAIMS + 2)  /* questions for a lane, at most */
+#define ASKED (2 * CLAIMS + 2)  /* questions for a ring, at most */
 
-bool hasLane = false;   /* whether the sender has lanes */
+bool hasRing = false;   /* whether the sender has rings */
 
 #define OLD 0
 #define NEW 1
 
-mtype = { watch, wants, finished, moving, stayed, invalidated, lane, drained,
+mtype = { watch, wants, finished, moving, stayed, invalidated, ring, drained,
     begin, complete, failed, ready, taken };
 
 /* The registry: the number of the claim for which there is a note, and of that which has become the port's home. */
@@ -67,8 +67,8 @@ chan down = [8] of { mtype, byte };
 #define to_owner(packet, number) assert(nfull(up)); up!packet(number)
 #define to_sender(packet, number) assert(nfull(down)); down!packet(number)
 
-/* The ways of messages to the old owner. The sender's lanes are one ring, because the owner empties a lane before it
-   takes from the next one. `ended` has a bit for each lane. ZeroMQ delivers later than the sender sends, and two of its
+/* The ways of messages to the old owner. The sender's rings are one ring, because the owner empties a ring before it
+   takes from the next one. `ended` has a bit for each ring. ZeroMQ delivers later than the sender sends, and two of its
    connections deliver in any order. A drain probe is PROBE and the count of messages before it. */
 chan ring = [EACH] of { byte };
 bool ended[ASKED + 1];
@@ -157,7 +157,7 @@ inline tell_moving() {
 bool wantsRead = false, isRead = false;
 
 hidden byte place;
-inline stop_lanes() {
+inline stop_rings() {
     d_step { place = 1; do :: place <= ASKED -> ended[place] = true; place++ :: else -> break od; place = 0 }
 }
 
@@ -171,7 +171,7 @@ inline handle() {
             /* A port that moves gives no answer. */
             if
             :: isPaused || hasLeft
-            :: else -> stop_lanes(); ended[number] = false; to_sender(lane, number)
+            :: else -> stop_rings(); ended[number] = false; to_sender(ring, number)
             fi
         :: packet == finished ->
             isAwaited = false; isGivenUp = false;
@@ -320,16 +320,16 @@ end:
                 od;
 #ifndef SILENT_LEFT
                 do
-                :: atomic { isOver || !isGivenUp || hasLane -> break }
+                :: atomic { isOver || !isGivenUp || hasRing -> break }
                 :: !isOver && hasArrivals -> gather()
-                :: atomic { !isOver && isGivenUp && !hasLane -> isOver = true; break }
+                :: atomic { !isOver && isGivenUp && !hasRing -> isOver = true; break }
                 od;
 #endif
                 if
                 :: isOver
                 :: else ->
-#ifndef LANES_OPEN
-                    stop_lanes();
+#ifndef RINGS_OPEN
+                    stop_rings();
 #endif
 #ifndef TAKEN_LEFT
                     gather();
@@ -465,21 +465,21 @@ end:
         state == unconnected && sent < EACH && hasAsked && !isDead[OLD] ->
         state = connecting;
         if
-        :: hasLane -> question++; assert(question <= ASKED); to_owner(wants, question)
+        :: hasRing -> question++; assert(question <= ASKED); to_owner(wants, question)
         :: else -> isOpen = true
         fi
     }
-    :: atomic { !hasLane && state == connecting && !isUp && !isHidden && !isDead[OLD] -> isUp = true }
+    :: atomic { !hasRing && state == connecting && !isUp && !isHidden && !isDead[OLD] -> isUp = true }
     /* A message. */
     :: atomic {
-        hasLane && state == connected && sent < EACH ->
+        hasRing && state == connected && sent < EACH ->
         if
         :: ended[question] -> state = unconnected
         :: else -> sent++; ring!sent
         fi
     }
     :: atomic {
-        !hasLane && isUp && (state == connecting || state == connected) && sent < EACH ->
+        !hasRing && isUp && (state == connecting || state == connected) && sent < EACH ->
         state = connected; sent++; pipes[pipe]!sent
     }
     :: atomic {
@@ -534,13 +534,13 @@ end:
                 :: isOpen -> state = connected
                 :: else -> state = unconnected
                 fi
-            :: hasLane && state == connecting ->
-#ifndef LANE_AWAITED
+            :: hasRing && state == connecting ->
+#ifndef RING_AWAITED
                 state = unconnected
 #endif
             :: else
             fi
-        :: packet == lane ->
+        :: packet == ring ->
             if
             :: state == connecting && number == question -> state = connected
             :: else
@@ -599,10 +599,10 @@ proctype monitor() {
 
 init {
     atomic {
-        stop_lanes();
+        stop_rings();
         run network(); run taker(); run housekeeping(); run handOver(); run claimant();
         run fate(); run monitor();
-        if :: hasLane = true :: skip fi;
+        if :: hasRing = true :: skip fi;
         run sender()
     }
 }

@@ -1,5 +1,5 @@
 import Ports
-import ServiceManager
+import Systemd
 
 /// A number in memory that the service manager keeps for the daemon's next process.
 struct Counter {
@@ -8,12 +8,12 @@ struct Counter {
     /// Takes the memory of the process before, or makes memory and stores it.
     init() async throws {
         let name = "counter"
-        if let passed = try ServiceManager.takeDescriptors().first(where: { $0.name == name }) {
+        if let passed = try SystemdDaemon.takeDescriptors().first(where: { $0.name == name }) {
             memory = try SharedBuffer(MessageDescriptor(owning: passed.descriptor))
         } else {
             memory = try SharedBuffer(byteCount: MemoryLayout<Int>.size)
             let descriptor = try memory.makeDescriptor()
-            try await ServiceManager.notify(.storeDescriptor(descriptor.number, name: name))
+            try await SystemdDaemon.notify(.storeDescriptor(descriptor.number, name: name))
             withExtendedLifetime(descriptor) {}
         }
     }

@@ -1,5 +1,5 @@
 import Glibc
-import ServiceManager
+import Systemd
 import TypedPorts
 
 /// Greets until SIGTERM or SIGINT, and reads its file again on SIGHUP.
@@ -12,17 +12,17 @@ func serve(path: String) async throws {
     server.handle(Greet.self) { greet in await greeter.greet(greet.name) }
     server.handle(Report.self) { _ in await greeter.report }
     async let running: Void = server.run()
-    let watchdog = Task { try await ServiceManager.runWatchdog { try await server.ping(timeout: $0) } }
+    let watchdog = Task { try await SystemdDaemon.runWatchdog { try await server.ping(timeout: $0) } }
 
     // The name is there: programs that the manager starts after this one find it.
-    try await ServiceManager.notify(.ready, .status("says “\(greeter.words)”"))
+    try await SystemdDaemon.notify(.ready, .status("says “\(greeter.words)”"))
     while try await signals.wait() == SIGHUP {
-        try await ServiceManager.notify(.reloading)
+        try await SystemdDaemon.notify(.reloading)
         await greeter.reload()
-        try await ServiceManager.notify(.ready, .status("says “\(greeter.words)”"))
+        try await SystemdDaemon.notify(.ready, .status("says “\(greeter.words)”"))
     }
 
-    try await ServiceManager.notify(.stopping)
+    try await SystemdDaemon.notify(.stopping)
     watchdog.cancel()
     // A handler that does not return must not keep the program.
     guard await server.finish(before: .now + .seconds(10)) else { exit(1) }

@@ -30,7 +30,7 @@ final class ReplyPort: MessagePort, @unchecked Sendable {
         guard let message = MachPort.Message(msgid: msgID, components, replyPort: nil),
             let right = right.withLock({ $0.take() })
         else { return false }
-        let sent = logged("the reply of a PortMessage", unless: \.isExpectedOfSend) { () throws(PortError) in
+        let sent: Void? = logged("the reply of a PortMessage", unless: \.isExpectedOfSend) { () throws(PortError) in
             try right.reply(with: message)
         }
         if sent != nil { return true }

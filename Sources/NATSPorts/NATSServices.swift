@@ -20,7 +20,7 @@ import TypedPorts
             coder: any MessageCoder = CBORCoder()
         ) throws {
             try self.init(queueLimit: queueLimit, messageLimit: messageLimit, coder: coder)
-            add(try NATSEntrance(name, connection, isOnly: true))
+            add(try NATSTransport(name, connection, isOnly: true))
         }
 
         /// Serves also other machines, by NATS, with the same handlers. Call this method before the server runs.
@@ -29,7 +29,7 @@ import TypedPorts
         ///   - name: The name of the service there; nil for the name of the server's port.
         /// - Throws: ``NATSError`` when the name cannot be one of NATS, or the port has none.
         public func serve(on connection: NATSConnection, as name: String? = nil) throws(NATSError) {
-            add(try NATSEntrance(name ?? port.name ?? "", connection, isOnly: false))
+            add(try NATSTransport(name ?? port.name ?? "", connection, isOnly: false))
         }
     }
 

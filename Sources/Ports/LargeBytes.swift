@@ -42,7 +42,7 @@ struct LargeBytes: Sendable {
 
     /// The size of the frame with all bytes in it.
     private func size(_ message: MachPort.Message, _ kind: Wire.Kind) throws(PortError) -> Int {
-        var header = WireHeader(
+        var header = FrameHeader(
             kind: kind, count: components.count, replySize: try message.replyPort?.channel.exposedRight().size ?? 0)
         var size = header.componentsOffset
         for component in components {

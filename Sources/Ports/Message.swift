@@ -97,7 +97,9 @@ extension MachPort {
         }
 
         /// The process that sent the message, by the kernel; nil when it was not received, or the kernel does not say.
-        public var sender: MessageSender? { if case .received(let message) = content { message.sender } else { nil } }
+        public var sender: SenderCredentials? {
+            if case .received(let message) = content { message.sender } else { nil }
+        }
 
         /// Lets `body` read the bytes of a component in place; nil for a port, or past the last component.
         @inlinable

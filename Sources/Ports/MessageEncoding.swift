@@ -16,7 +16,7 @@ enum MessageEncoding {
             return .frame(OutgoingFrame(frame, hasDescriptors ? try handOverDescriptors(in: &components) : nil))
         }
         let reply = message.replyPort?.first
-        let header = WireHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0)
+        let header = FrameHeader(kind: kind, count: components.count, replySize: reply?.right.size ?? 0)
         var (size, hasDescriptors) = (header.componentsOffset, false)
         for component in components {
             switch component {
@@ -77,7 +77,7 @@ enum MessageEncoding {
             return .frame(OutgoingFrame(try frame(id: id, bytes: bytes, replyPort: replyPort, to: port)))
         }
         let reply = replyPort?.first
-        let header = WireHeader(count: 1, replySize: reply?.right.size ?? 0)
+        let header = FrameHeader(count: 1, replySize: reply?.right.size ?? 0)
         let size = try port.check(size: header.componentsOffset + bytes.byteCount)
         return .local(LocalMessage(id: id, bytes: bytes, replyRight: reply, size: size, from: queue.pool), nil)
     }
@@ -86,7 +86,7 @@ enum MessageEncoding {
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
     ) throws(PortError) -> ZeroMQFrame {
         let reply = try replyPort?.first.exposedRight()
-        let header = WireHeader(id: id, count: 1, replySize: reply?.size ?? 0)
+        let header = FrameHeader(id: id, count: 1, replySize: reply?.size ?? 0)
         return try port.frame(header, reply, size: bytes.byteCount) { target in
             target.setLittle(UInt32(bytes.byteCount), at: header.sizesOffset)
             bytes.withUnsafeBytes {

@@ -27,15 +27,15 @@ public final class PortDescriptor<Port: PollablePort>: Sendable {
     public let fileDescriptor: Int32
 
     let receiver: Receiver
-    let service: PollService
+    let taker: PollTaker
 
     init(_ port: Port, _ receiver: Receiver) throws(PortError) {
         (self.port, self.receiver) = (port, receiver)
-        service = try receiver.makePollService()
-        fileDescriptor = service.descriptor
+        taker = try receiver.makePollTaker()
+        fileDescriptor = taker.descriptor
     }
 
-    deinit { receiver.takers.remove(service) }
+    deinit { receiver.takers.remove(taker) }
 
     /// Calls a handler when the port becomes invalid, unless it is cancelled before.
     package func watchEnd(_ handler: @escaping @Sendable () -> Void) -> InvalidationWatch {
@@ -52,7 +52,7 @@ public final class PortDescriptor<Port: PollablePort>: Sendable {
     @discardableResult
     public func handle(atMost limit: Int = 64, while goesOn: () -> Bool = { true }) throws(PortError) -> Int {
         try PortError.check("atMost", limit, in: 1...Int.max)
-        return try receiver.serve(service, atMost: limit, while: goesOn)
+        return try receiver.serve(taker, atMost: limit, while: goesOn)
     }
 }
 
@@ -65,6 +65,6 @@ extension PortDescriptor where Port == MachPort {
     /// to call it until then.
     /// - Throws: ``PortError``: `isInvalid`, when the port has ended.
     public func receive() throws(PortError) -> MachPort.Message? {
-        try receiver.takeNow(service).map { MachPort.Message($0) }
+        try receiver.takeNow(taker).map { MachPort.Message($0) }
     }
 }

@@ -16,8 +16,8 @@ extension MachPort {
         public enum Carrier: Sendable, Hashable {
             /// Inside this process.
             case ownProcess
-            /// A lane, which is a ring in memory that both processes map. A sent message is with the receiver.
-            case lane
+            /// A ring in memory that both processes map. A sent message is with the receiver.
+            case sharedMemory
             /// A ZeroMQ socket. A sent message is queued.
             case zeroMQ
         }
@@ -40,7 +40,7 @@ extension MachPort {
         /// How messages travel from this process to the port; nil before the first message, and while nothing has
         /// been sent for a long time. Any thread may ask.
         public var carrier: Carrier? {
-            channel.isLocal ? .ownProcess : channel.hasLane ? .lane : channel.isOpen ? .zeroMQ : nil
+            channel.isLocal ? .ownProcess : channel.hasRing ? .sharedMemory : channel.isOpen ? .zeroMQ : nil
         }
 
         /// False once the port is known to be invalid.
@@ -143,7 +143,7 @@ extension MachPort {
             if first.isLocal {
                 return try first.send(id: id, bytes: bytes, replyRight: replyPort?.first, before: deadline)
             }
-            if replyPort == nil, first.sendByLane(id: id, bytes: bytes) { return }
+            if replyPort == nil, first.sendByRing(id: id, bytes: bytes) { return }
             try sendFrame(id, bytes, replyPort, deadline)
         }
 
@@ -174,24 +174,4 @@ extension MachPort {
             try channel.send(&message, before: deadline)
         }
     }
-}
-
-/// Calls a handler when the port of a right becomes invalid, or at once when the port is invalid already. In contrast to
-/// ``MachPort/SendRight/onInvalidation(_:)``, it can be cancelled.
-package final class InvalidationWatch: Waiter {
-    private let channel: SendChannel
-    private let handler: @Sendable () -> Void
-
-    /// The handler must neither block the thread that calls it nor end it.
-    package init(_ right: MachPort.SendRight, _ handler: @escaping @Sendable () -> Void) {
-        (channel, self.handler) = (right.channel, handler)
-        guard !Fork.isChild else { return }
-        channel.invalidated.add(self)
-        if channel.invalidated.value == nil, !channel.isWatched { channel.watch() }
-    }
-
-    /// The handler may be running.
-    package func cancel() { if !Fork.isChild { channel.invalidated.remove(self) } }
-
-    func wake() { handler() }
 }

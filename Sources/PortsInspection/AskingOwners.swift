@@ -32,11 +32,11 @@ extension MachPort.SendRight {
     /// - Throws: `PortError`: `receiveTimedOut` when the owner does not answer, such as a stopped one; `busy` when it
     ///   answers as many others as it takes; `isInvalid`, `becameInvalid`, `cannotConnect`…
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
-    public func service(
+    public func info(
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
-    ) throws(PortError) -> PortService {
-        ofOwner(try serviceQuestion(duration, deadline).answer())
+    ) throws(PortError) -> PortInfo {
+        ofOwner(try infoQuestion(duration, deadline).answer())
     }
 
     /// Asks the port's owner who serves the port, and how that goes, suspending the task. While messages wait, or a loop of
@@ -46,30 +46,30 @@ extension MachPort.SendRight {
     ///   - deadline: The end of the wait for the answer.
     /// - Throws: `PortError`: `receiveTimedOut` when the owner does not answer, such as a stopped one; `busy` when it
     ///   answers as many others as it takes; `isInvalid`, `becameInvalid`, `cannotConnect`…; `CancellationError`.
-    public nonisolated(nonsending) func service(
+    public nonisolated(nonsending) func info(
         observing duration: Duration = .milliseconds(300),
         before deadline: ContinuousClock.Instant? = .now + .seconds(5)
-    ) async throws -> PortService {
-        try await service(observing: duration, before: deadline, answerAt: nil)
+    ) async throws -> PortInfo {
+        try await info(observing: duration, before: deadline, answerAt: nil)
     }
 
-    nonisolated(nonsending) func service(
+    nonisolated(nonsending) func info(
         observing duration: Duration, before deadline: ContinuousClock.Instant?, answerAt shared: SharedAnswerPort?
-    ) async throws -> PortService {
-        ofOwner(try await serviceQuestion(duration, deadline, shared).answer())
+    ) async throws -> PortInfo {
+        ofOwner(try await infoQuestion(duration, deadline, shared).answer())
     }
 
-    private func serviceQuestion(
+    private func infoQuestion(
         _ duration: Duration, _ deadline: ContinuousClock.Instant?, _ shared: SharedAnswerPort? = nil
     ) throws(PortError) -> PendingQuestion {
         try PortError.check("duration", duration, in: .zero...PortQuestion.longestObservation)
-        return try PendingQuestion(.service(observing: duration), to: self, before: deadline, answerAt: shared)
+        return try PendingQuestion(.info(observing: duration), to: self, before: deadline, answerAt: shared)
     }
 
-    private func ofOwner(_ service: PortService) -> PortService {
-        var service = service
-        service.pid = identity.pid ?? 0
-        return service
+    private func ofOwner(_ info: PortInfo) -> PortInfo {
+        var info = info
+        info.pid = identity.pid ?? 0
+        return info
     }
 
     /// Lets the port's owner record the loops that have the port, as a `LoopRecorder` does, for some time: at most eight

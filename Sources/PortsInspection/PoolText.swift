@@ -1,6 +1,6 @@
 import Ports
 
-extension PortService.Pool {
+extension PortInfo.Pool {
     /// How many of the workers are busy.
     package var state: String { "\(workers.count { $0.busy > 0 }) of \(workers.count { !$0.isSpare }) busy" }
 
@@ -12,7 +12,7 @@ extension PortService.Pool {
     }
 }
 
-extension PortService.Worker {
+extension PortInfo.Worker {
     /// The state of the worker, in a word.
     package var state: String { busy > 0 ? "busy" : isSpare ? "spare" : "idle" }
 
@@ -23,12 +23,12 @@ extension PortService.Worker {
 
 extension [PortReport] {
     /// The pools of the owners, each once.
-    package var pools: [(owner: Int32, pool: PortService.Pool)] {
+    package var pools: [(owner: Int32, pool: PortInfo.Pool)] {
         var owners: Set<Int32> = []
         // A process says the same for each of its ports.
-        let first = filter { $0.service != nil && owners.insert($0.registration.pid).inserted }
+        let first = filter { $0.info != nil && owners.insert($0.registration.pid).inserted }
         return first.flatMap { report in
-            (report.service?.pools ?? []).map { (owner: report.registration.pid, pool: $0) }
+            (report.info?.pools ?? []).map { (owner: report.registration.pid, pool: $0) }
         }
     }
 }

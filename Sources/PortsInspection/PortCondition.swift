@@ -1,10 +1,10 @@
 import Ports
 
-extension PortService {
+extension PortInfo {
     /// The condition of a port, in a word.
     public enum Condition: String, Sendable, Encodable {
         /// The port has messages that wait, and none was taken during the observation; or a handler has had one message for
-        /// ``PortService/longHandling`` or more, while no other waits.
+        /// ``PortInfo/longHandling`` or more, while no other waits.
         case stuck
         /// Nobody takes the port's messages.
         case unserved
@@ -16,7 +16,7 @@ extension PortService {
         case unknown
         /// Messages are taken, and more wait than are soon done.
         case flooded
-        /// A request, of those that may not last, has been without its reply for ``PortService/longHandling`` or more. The
+        /// A request, of those that may not last, has been without its reply for ``PortInfo/longHandling`` or more. The
         /// same time counts for a message without a wish for a reply in a task of `serve`.
         case slow
         /// A message is being handled, or waits for its reply, and no other waits; or all handlers are at work, and none

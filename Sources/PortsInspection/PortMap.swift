@@ -14,7 +14,7 @@ public struct PortMap: Sendable, Hashable, Encodable {
         /// Whether the process has ended. Messages of it wait.
         public internal(set) var hasEnded = false
         /// Its pools of workers, if it has named ports.
-        public internal(set) var pools: [PortService.Pool] = []
+        public internal(set) var pools: [PortInfo.Pool] = []
 
         private enum CodingKeys: String, CodingKey { case pid, program, answers, hasEnded = "ended", pools }
     }
@@ -28,16 +28,16 @@ public struct PortMap: Sendable, Hashable, Encodable {
         /// The owner's process id.
         public let owner: Int32
         /// The condition of the port, in a word.
-        public let condition: PortService.Condition
+        public let condition: PortInfo.Condition
         /// The trouble of the port, in a sentence; nil for none.
         public let trouble: String?
         /// The remedy for the ``trouble``; nil for none.
         public let remedy: String?
         /// The owner's answer; nil when it does not answer.
-        public let service: PortService?
+        public let info: PortInfo?
 
         private enum CodingKeys: String, CodingKey {
-            case id, names, owner, condition = "state", trouble, remedy, service
+            case id, names, owner, condition = "state", trouble, remedy, info
         }
     }
 
@@ -70,11 +70,11 @@ public struct PortMap: Sendable, Hashable, Encodable {
             let (pid, id) = (report.registration.pid, report.registration.port.id.description)
             processes[pid] = Process(
                 pid: pid, program: report.registration.program,
-                answers: processes[pid]?.answers == true || report.service != nil)
-            let trouble = report.trouble ?? report.service?.troubleWithRemedy
+                answers: processes[pid]?.answers == true || report.info != nil)
+            let trouble = report.trouble ?? report.info?.troubleWithRemedy
             ports[id] = NamedPort(
                 id: id, names: ((ports[id]?.names ?? []) + [report.registration.name]).sorted(), owner: pid,
-                condition: report.condition, trouble: trouble?.text, remedy: trouble?.remedy, service: report.service)
+                condition: report.condition, trouble: trouble?.text, remedy: trouble?.remedy, info: report.info)
         }
         for (owner, pool) in reports.pools { processes[owner]?.pools.append(pool) }
         var edges: [String: Edge] = [:]
@@ -83,7 +83,7 @@ public struct PortMap: Sendable, Hashable, Encodable {
         }
         for port in ports.values {
             // A sender that has ended, and of whose messages none waits, has perhaps only looked the name up.
-            for sender in port.service?.senders ?? [] where !sender.hasEnded || sender.sinceEmpty > 0 {
+            for sender in port.info?.senders ?? [] where !sender.hasEnded || sender.sinceEmpty > 0 {
                 if processes[sender.pid] == nil {
                     let program = sender.pid == 0 ? nil : sender.program
                     processes[sender.pid] = Process(
@@ -95,7 +95,7 @@ public struct PortMap: Sendable, Hashable, Encodable {
                 }
             }
             // A process says the same for each of its ports. Ports without a name are not in the map.
-            for awaited in port.service?.awaited ?? [] where ports[awaited.port] != nil {
+            for awaited in port.info?.awaited ?? [] where ports[awaited.port] != nil {
                 change(port.owner, awaited.port) { edge in
                     (edge.awaitedReplies, edge.waitingSenders) = (awaited.replies, awaited.senders)
                 }

@@ -19,18 +19,18 @@ package struct PortReport: Sendable {
     }
 
     package let registration: PortNameServer.Registration
-    package let answer: Result<PortService, Failure>
+    package let answer: Result<PortInfo, Failure>
     /// The time of the answer, or of the end of the wait.
     package let time = MonotonicInstant.now
 
     /// Nil without an answer.
-    package var service: PortService? { if case .success(let service) = answer { service } else { nil } }
-    package var statistics: PortStatistics? { service?.statistics }
+    package var info: PortInfo? { if case .success(let info) = answer { info } else { nil } }
+    package var statistics: PortStatistics? { info?.statistics }
     package var failure: Failure? { if case .failure(let failure) = answer { failure } else { nil } }
 
-    package var condition: PortService.Condition {
+    package var condition: PortInfo.Condition {
         switch answer {
-        case .success(let service): service.condition
+        case .success(let info): info.condition
         case .failure(.silent): .silent
         case .failure(.stopped): .stopped
         case .failure: .unknown
@@ -40,7 +40,7 @@ package struct PortReport: Sendable {
     /// Whether messages are taken, perhaps too slowly, as far as the owner says.
     package var isServed: Bool {
         switch answer {
-        case .success(let service): service.condition != .stuck && service.condition != .unserved
+        case .success(let info): info.condition != .stuck && info.condition != .unserved
         case .failure(.busy): true
         case .failure: false
         }
@@ -80,7 +80,7 @@ package struct PortReport: Sendable {
             var isConfirmed = false
             while let next = waiting.next() {
                 let report = await ask(next, isConfirmed, answers)
-                if report.service != nil { isConfirmed = true }
+                if report.info != nil { isConfirmed = true }
                 reports.append(report)
                 switch report.failure {
                 case .silent, .stopped:
@@ -116,13 +116,13 @@ package struct PortReport: Sendable {
         let isStopped = !isConfirmed && ProcessStatus.isStopped(registration.pid)
         // A stopped process gets little time, but it may continue.
         let deadline = ContinuousClock.now + (isStopped ? .milliseconds(300) : duration + timeout)
-        let answer: Result<PortService, Failure>
+        let answer: Result<PortInfo, Failure>
         do {
             let right =
                 isConfirmed
                 ? names.right(of: registration)
                 : try await names.port(forName: registration.name, before: deadline)
-            answer = .success(try await right.service(observing: duration, before: deadline, answerAt: shared))
+            answer = .success(try await right.info(observing: duration, before: deadline, answerAt: shared))
         } catch let error as PortError {
             switch error {
             case .busy: answer = .failure(.busy)
@@ -137,7 +137,7 @@ package struct PortReport: Sendable {
         self.init(registration: registration, answer: answer)
     }
 
-    private init(registration: PortNameServer.Registration, answer: Result<PortService, Failure>) {
+    private init(registration: PortNameServer.Registration, answer: Result<PortInfo, Failure>) {
         (self.registration, self.answer) = (registration, answer)
     }
 }

@@ -11,8 +11,8 @@ extension PortReport {
         let pid = registration.pid
         let owner = (registration.port.program.map { "\($0) (pid \(pid))" } ?? "process \(pid)") + ", its owner,"
         return switch answer {
-        case .success(let service):
-            service.condition == .unserved && service.queue.waiting == 0 ? nil : service.troubleWithRemedy
+        case .success(let info):
+            info.condition == .unserved && info.queue.waiting == 0 ? nil : info.troubleWithRemedy
         case .failure(.stopped):
             ("\(owner) is stopped", "kill -CONT \(pid) continues it, unless a debugger has stopped it")
         case .failure(.busy): ("\(owner) answers as many others as it takes", "ask again soon")
@@ -25,14 +25,14 @@ extension PortReport {
     package var troubleWithSender: String? {
         guard let trouble = trouble?.text else { return nil }
         // The text of a flood names the sender.
-        guard let service, [.stuck, .unserved].contains(service.condition), service.queue.waiting > 0,
-            let sender = service.busiestSender
+        guard let info, [.stuck, .unserved].contains(info.condition), info.queue.waiting > 0,
+            let sender = info.busiestSender
         else { return trouble }
         return trouble + "; most of the messages come from \(sender.program ?? "?") (pid \(sender.pid))"
     }
 }
 
-extension PortService {
+extension PortInfo {
     package var troubleWithRemedy: Trouble? { trouble.map { ($0, remedy) } }
 
     /// The trouble of the port, in a sentence; nil for none.
@@ -166,7 +166,7 @@ extension PortService {
     }
 }
 
-extension PortService.Takers.Handlers {
+extension PortInfo.Takers.Handlers {
     /// The reason why nothing more is taken.
     fileprivate var fullText: String {
         guard let fullLane, count < limit else { return "all \(limit) handlers are at work" }

@@ -6,17 +6,17 @@ package struct WaitChain {
     package struct Port {
         package let id: String
         package let name: String
-        package let condition: PortService.Condition
+        package let condition: PortInfo.Condition
         /// The ids of the ports whose replies its process waits for.
         package var awaited: [String] = []
 
-        package init(id: String, name: String, condition: PortService.Condition, awaited: [String] = []) {
+        package init(id: String, name: String, condition: PortInfo.Condition, awaited: [String] = []) {
             (self.id, self.name, self.condition, self.awaited) = (id, name.printable, condition, awaited)
         }
 
         /// A flooded port waits for no other here, because its process may wait on behalf of another port.
-        init(id: String, name: String, _ condition: PortService.Condition, _ service: PortService?) {
-            let waits = [.stuck, .slow].contains(condition) ? service?.awaited ?? [] : []
+        init(id: String, name: String, _ condition: PortInfo.Condition, _ info: PortInfo?) {
+            let waits = [.stuck, .slow].contains(condition) ? info?.awaited ?? [] : []
             self.init(id: id, name: name, condition: condition, awaited: waits.map(\.port))
         }
     }
@@ -55,8 +55,8 @@ package struct WaitChain {
     package var root: Port? { deadlockStart == nil ? ports.last : nil }
 
     package var text: String {
-        let ring = deadlockStart.map { ports + [ports[$0]] } ?? ports
-        let waits = zip(ring, ring.dropFirst()).map { "“\($0.name)” waits for “\($1.name)”" }.joined(separator: ", ")
+        let cycle = deadlockStart.map { ports + [ports[$0]] } ?? ports
+        let waits = zip(cycle, cycle.dropFirst()).map { "“\($0.name)” waits for “\($1.name)”" }.joined(separator: ", ")
         guard let root else { return waits + ": a deadlock" }
         return waits + ": the root is “\(root.name)”, which is \(root.condition.rawValue)"
     }
@@ -74,7 +74,7 @@ extension WaitChain {
     package static func troubled(_ reports: [PortReport]) -> [String: Port] {
         byID(
             reports.filter { $0.trouble != nil }.map {
-                Port(id: $0.registration.port.id.description, name: $0.registration.name, $0.condition, $0.service)
+                Port(id: $0.registration.port.id.description, name: $0.registration.name, $0.condition, $0.info)
             })
     }
 
@@ -82,7 +82,7 @@ extension WaitChain {
     package static func troubled(_ ports: [PortMap.NamedPort]) -> [String: Port] {
         byID(
             ports.filter { $0.trouble != nil }.map {
-                Port(id: $0.id, name: $0.names.joined(separator: ", "), $0.condition, $0.service)
+                Port(id: $0.id, name: $0.names.joined(separator: ", "), $0.condition, $0.info)
             })
     }
 

@@ -21,7 +21,7 @@
 
         /// Gives the attributes to a span that somebody keeps. All at once, as each change of a span's attributes may copy them.
         /// - Parameter network: The protocol by which the request goes to or comes from another machine.
-        func describe(_ span: any Span, peer: @autoclosure () -> MessageSender?, _ network: String?) {
+        func describe(_ span: any Span, peer: @autoclosure () -> SenderCredentials?, _ network: String?) {
             guard span.isRecording else { return }
             var own = attributes(peer: peer())
             if let network {
@@ -33,7 +33,7 @@
             }
         }
 
-        private func attributes(peer: MessageSender?) -> SpanAttributes {
+        private func attributes(peer: SenderCredentials?) -> SpanAttributes {
             guard let peer else { return attributes }
             if let known = ofPeer.withLock({ $0 }), known.pid == peer.pid { return known.attributes }
             var attributes = attributes
@@ -45,7 +45,7 @@
 
     extension SpanAttributes {
         /// The process at the other end.
-        mutating func note(peer: MessageSender?) {
+        mutating func note(peer: SenderCredentials?) {
             guard let peer else { return }
             self["peer.pid"] = Int(peer.pid)
             if peer.pid != getpid() { self["network.transport"] = "unix" }

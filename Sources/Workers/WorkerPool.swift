@@ -196,7 +196,7 @@ public final class WorkerPool: Sendable {
             name: name, count: count, spares: options.spares, waiting: waitingRequests,
             restarts: max(0, starts - count - options.spares),
             workers: workers.map { worker in
-                PortService.Worker(
+                PortInfo.Worker(
                     pid: worker.pid, busy: worker.requestsInProgress, requests: worker.requests,
                     isSpare: worker.isSpare)
             }, tally: tally)

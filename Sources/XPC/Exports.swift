@@ -2,7 +2,7 @@
 @_exported import Dispatch
 @_exported import Glibc
 
-// The process that sent a message.
-@_exported import struct Ports.MessageSender
 // For `PortRuntime.shared.setReplyLimit(_:)`, which errors name.
 @_exported import class Ports.PortRuntime
+// The process that sent a message.
+@_exported import struct Ports.SenderCredentials

@@ -14,8 +14,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case value
     /// Answers to questions about ports.
     case answer
-    /// The bytes that a sender has written into a lane.
-    case lane
+    /// The bytes that a sender has written into a ring.
+    case ring
     /// The packets with descriptors, and the messages that they belong to.
     case descriptors
 
@@ -29,7 +29,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .entry: Self.faultOfEntry(bytes)
         case .value: FuzzedValue.fault(in: bytes)
         case .answer: FuzzedAnswer.fault(in: Array(bytes))
-        case .lane: FuzzedLane.fault(in: bytes)
+        case .ring: FuzzedRing.fault(in: bytes)
         case .descriptors: FuzzedDescriptors.fault(in: bytes)
         }
     }
@@ -42,7 +42,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .entry: Samples.entries
         case .value: FuzzedValue.seeds
         case .answer: FuzzedAnswer.seeds
-        case .lane: FuzzedLane.seeds
+        case .ring: FuzzedRing.seeds
         case .descriptors: FuzzedDescriptors.seeds
         }
     }
@@ -51,7 +51,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
 
     private static func faultOfFrame(_ bytes: UnsafeRawBufferPointer) -> String? {
         // First where they are: the buffer has exactly this length, which shows a step too far.
-        guard let header = try? WireHeader(checking: bytes) else { return faultOfMalformed(bytes) }
+        guard let header = try? FrameHeader(checking: bytes) else { return faultOfMalformed(bytes) }
         let copy = encoded(header, bytes)
         guard copy.elementsEqual(bytes) else { return "encoded, it is another frame" }
         return faultOfContents(header, bytes)
@@ -63,7 +63,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     }
 
     /// The same again, from what was understood of it.
-    private static func encoded(_ header: WireHeader, _ bytes: UnsafeRawBufferPointer) -> [UInt8] {
+    private static func encoded(_ header: FrameHeader, _ bytes: UnsafeRawBufferPointer) -> [UInt8] {
         var copy = [UInt8](repeating: 0, count: bytes.count)
         func right(_ range: Range<Int>, _ target: UnsafeMutableRawBufferPointer) {
             guard !range.isEmpty else { return }
@@ -77,7 +77,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
             for index in 0..<header.count {
                 let field: UInt32 = bytes.little(at: header.sizesOffset + 4 * index)
                 target.setLittle(field, at: header.sizesOffset + 4 * index)
-                let range = offset..<offset + WireHeader.length(field)
+                let range = offset..<offset + FrameHeader.length(field)
                 if field & Wire.portBit != 0 {
                     right(range, target)
                 } else {
@@ -94,7 +94,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     }
 
     /// Reads all that a receiver can, and sends it on.
-    private static func faultOfContents(_ header: WireHeader, _ bytes: UnsafeRawBufferPointer) -> String? {
+    private static func faultOfContents(_ header: FrameHeader, _ bytes: UnsafeRawBufferPointer) -> String? {
         guard let frame = madeFrame(bytes) else { return "no memory" }
         let received = ReceivedFrame(frame, PortRuntime.shared.channels)
         guard received.header == header, received.malformed == nil else { return "read twice, it differs" }

@@ -7,7 +7,7 @@ import RunLoops
 package enum FuzzedAnswer {
     /// The fault of the value that the bytes become; nil for none. Programs show all of the value.
     static func fault(in bytes: [UInt8]) -> String? {
-        if let service: PortService = BoundedCoding.decode(from: bytes), let fault = fault(in: service) { return fault }
+        if let info: PortInfo = BoundedCoding.decode(from: bytes), let fault = fault(in: info) { return fault }
         if let packet: PortEvents = BoundedCoding.decode(from: bytes) {
             for event in packet.events {
                 guard event.time.isFinite, event.time >= 0,
@@ -20,24 +20,24 @@ package enum FuzzedAnswer {
         return faultOfRecordings(bytes)
     }
 
-    private static func fault(in service: PortService) -> String? {
-        _ = (service.condition, service.trouble, service.remedy, service.takerTexts, service.statistics)
-        _ = (service.senders.map(\.description), service.awaited.map(\.description))
-        _ = service.requests.oldest.map(\.description)
-        let (takers, queue) = (service.takers, service.queue)
+    private static func fault(in info: PortInfo) -> String? {
+        _ = (info.condition, info.trouble, info.remedy, info.takerTexts, info.statistics)
+        _ = (info.senders.map(\.description), info.awaited.map(\.description))
+        _ = info.requests.oldest.map(\.description)
+        let (takers, queue) = (info.takers, info.queue)
         let counts =
             [
                 takers.waitingThreads, takers.waitingTasks, takers.iteratingTasks, takers.descriptors,
                 takers.handlingThreads, queue.handled, queue.waitingBefore, queue.received, queue.waiting, queue.limit,
-                service.requests.count, service.requests.lasting,
-            ] + service.senders.flatMap { [$0.sent, $0.recently, $0.taken, $0.sinceEmpty] }
-            + service.awaited.flatMap { [$0.replies, $0.senders] }
+                info.requests.count, info.requests.lasting,
+            ] + info.senders.flatMap { [$0.sent, $0.recently, $0.taken, $0.sinceEmpty] }
+            + info.awaited.flatMap { [$0.replies, $0.senders] }
             + (takers.handlers.map { [$0.count, $0.limit] } ?? [])
-        if !counts.allSatisfy(isCount) { return "a count of the service is none" }
-        let times = service.requests.oldest.map(\.age) + takers.loops.compactMap(\.busyFor) + [queue.observed]
-        if times.contains(where: { $0 < .zero }) { return "a time of the service is none" }
-        let isShort = service.senders.allSatisfy { $0.program?.utf8.count ?? 0 <= BoundedCoding.most }
-        return isShort && service.senders.count <= BoundedCoding.most ? nil : "a text or a list is too long"
+        if !counts.allSatisfy(isCount) { return "a count of the answer is none" }
+        let times = info.requests.oldest.map(\.age) + takers.loops.compactMap(\.busyFor) + [queue.observed]
+        if times.contains(where: { $0 < .zero }) { return "a time of the answer is none" }
+        let isShort = info.senders.allSatisfy { $0.program?.utf8.count ?? 0 <= BoundedCoding.most }
+        return isShort && info.senders.count <= BoundedCoding.most ? nil : "a text or a list is too long"
     }
 
     private static func isCount(_ count: Int) -> Bool { (0...1 << 48).contains(count) }
@@ -67,7 +67,7 @@ package enum FuzzedAnswer {
         let numbers = Numbers(drawnBy: &generator)
         var bytes =
             switch Int.random(in: 0..<3, using: &generator) {
-            case 0: BoundedCoding.encode(service(numbers))
+            case 0: BoundedCoding.encode(info(numbers))
             case 1: BoundedCoding.encode(events(numbers))
             default: BoundedCoding.encode(part(numbers))
             }
@@ -87,9 +87,9 @@ package enum FuzzedAnswer {
     }
 
     package static let seeds = [
-        BoundedCoding.encode(service(Numbers())), BoundedCoding.encode(events(Numbers())),
-        BoundedCoding.encode(part(Numbers())), [], BoundedCoding.encode(service(Numbers(extremes: [.max]))),
-        BoundedCoding.encode(service(Numbers(extremes: [-1]))),
+        BoundedCoding.encode(info(Numbers())), BoundedCoding.encode(events(Numbers())),
+        BoundedCoding.encode(part(Numbers())), [], BoundedCoding.encode(info(Numbers(extremes: [.max]))),
+        BoundedCoding.encode(info(Numbers(extremes: [-1]))),
     ]
 
     /// The numbers of an answer: the good ones, or an extreme in their place.
@@ -116,8 +116,8 @@ package enum FuzzedAnswer {
         }
     }
 
-    private static func service(_ n: Numbers) -> PortService {
-        PortService(
+    private static func info(_ n: Numbers) -> PortInfo {
+        PortInfo(
             takers: .init(
                 hasHandler: true,
                 loops: [

@@ -48,7 +48,7 @@ enum FuzzedDescriptors {
     }
 
     private static func frame(_ token: Wire.DescriptorToken, _ count: Int) -> ZeroMQFrame? {
-        let header = WireHeader(count: count, descriptorCount: max(count, 1))
+        let header = FrameHeader(count: count, descriptorCount: max(count, 1))
         guard var frame = try? ZeroMQFrame(count: header.componentsOffset + header.descriptorTokenSize) else {
             return nil
         }

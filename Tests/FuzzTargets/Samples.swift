@@ -16,7 +16,7 @@ enum Samples {
         _ kind: Wire.Kind = .message, id: UInt32 = 100, request: UInt64 = 9, reply: [UInt8] = [],
         components: [(bytes: [UInt8], isPort: Bool)] = [], origin: UInt32 = 0, rightsBit: UInt32 = 0
     ) -> [UInt8] {
-        let header = WireHeader(
+        let header = FrameHeader(
             kind: kind, id: id, request: request, count: components.count, replySize: reply.count, origin: origin)
         var bytes = [UInt8](repeating: 0, count: header.replyOffset)
         bytes.withUnsafeMutableBytes { bytes in
@@ -33,7 +33,7 @@ enum Samples {
     static func frame(
         _ kind: Wire.Kind = .message, descriptors count: Int, socket: UInt64 = 5, packet: UInt64 = 6
     ) -> [UInt8] {
-        let header = WireHeader(kind: kind, id: 100, count: count + 1, descriptorCount: count)
+        let header = FrameHeader(kind: kind, id: 100, count: count + 1, descriptorCount: count)
         var bytes = [UInt8](repeating: 0, count: header.componentsOffset + 1 + header.descriptorTokenSize)
         bytes.withUnsafeMutableBytes { bytes in
             header.write(to: bytes)
@@ -79,7 +79,7 @@ enum Samples {
     static let packets =
         [
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
-            .wantsLane(1, question: 2), .lane(2, question: 3), .noLane(3, question: 4), .laneClosed(4, question: 5),
+            .wantsRing(1, question: 2), .ring(2, question: 3), .noRing(3, question: 4), .ringClosed(4, question: 5),
             .zeroMQ(5, isOpen: true),
             .memory(5, number: 6), .wantsDescriptorSocket(6, question: 7), .descriptorSocket(7, question: 8),
             .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10),

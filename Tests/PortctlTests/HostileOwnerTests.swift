@@ -16,7 +16,7 @@ import Testing
         let answers = FuzzedAnswer.seeds + (0..<3000).map { _ in FuzzedAnswer.hostile(&generator) }
         for (number, bytes) in answers.enumerated() {
             var documents: [String] = []
-            if let service: PortService = BoundedCoding.decode(from: bytes) { documents.append(json(service)) }
+            if let info: PortInfo = BoundedCoding.decode(from: bytes) { documents.append(json(info)) }
             if let packet: PortEvents = BoundedCoding.decode(from: bytes) {
                 for event in packet.events {
                     #expect(!event.line(of: "name").contains("\n"))

@@ -71,8 +71,8 @@ import Testing
             found.formUnion(fields)
         }
         for seed in FuzzedAnswer.seeds {
-            if let service: PortService = BoundedCoding.decode(from: seed) {
-                found.formUnion(try fields(ofText: json(service)))
+            if let info: PortInfo = BoundedCoding.decode(from: seed) {
+                found.formUnion(try fields(ofText: json(info)))
             }
             guard let packet: PortEvents = BoundedCoding.decode(from: seed) else { continue }
             for event in packet.events {

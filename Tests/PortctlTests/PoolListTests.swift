@@ -35,8 +35,8 @@ import Testing
             #expect(lines.contains { $0.hasPrefix("worker \(worker) idle ") }, "\(list)")
         }
         let names = try #require(try registry.json("list", "--json") as? [[String: Any]])
-        let service = try #require(names.first?["service"] as? [String: Any])
-        let pool = try #require((service["pools"] as? [[String: Any]])?.first)
+        let info = try #require(names.first?["info"] as? [String: Any])
+        let pool = try #require((info["pools"] as? [[String: Any]])?.first)
         #expect(pool["count"] as? Int == 2)
         #expect((pool["workers"] as? [[String: Any]])?.compactMap { $0["requests"] as? Int }.reduce(0, +) == 2)
         let map = try #require(try registry.json("map", "--json") as? [String: Any])

@@ -116,8 +116,8 @@ import Testing
         let findings = try registry.json("doctor", "--json", status: 1) as? [[String: Any]]
         let found = try #require(findings).filter { $0["name"] is String }
         #expect(found.map { $0["name"] as? String } == ["flooded", "nobody", "stuck"])
-        #expect(found.map { $0["service"] as? String } == ["flooded", "unserved", "stuck"])
-        #expect(found.allSatisfy { $0["check"] as? String == "service" && $0["pid"] is Int })
+        #expect(found.map { $0["condition"] as? String } == ["flooded", "unserved", "stuck"])
+        #expect(found.allSatisfy { $0["check"] as? String == "ports" && $0["pid"] is Int })
 
         let list = registry.portctl("list").output.split(separator: "\n").dropFirst().map { $0.split(separator: " ") }
         #expect(list.map { $0[5] } == ["flooded", "unserved", "stuck", "served"])
@@ -245,8 +245,8 @@ import Testing
         try shown.waitsForError("“slow”: 1 request is in progress: \(request)")
         shown.child.signal(SIGINT)
         let looks = try #require(try registry.json("list", "--json") as? [[String: Any]])
-        let service = try #require(looks.first?["service"] as? [String: Any])
-        let requests = try #require(service["requests"] as? [String: Any])
+        let answer = try #require(looks.first?["info"] as? [String: Any])
+        let requests = try #require(answer["requests"] as? [String: Any])
         let oldest = try #require(requests["oldest"] as? [[String: Any]])
         #expect(requests["count"] as? Int == 1)
         #expect(oldest.first?["id"] as? Int == 97)
@@ -451,7 +451,7 @@ import Testing
         let subjects = well.output.split(separator: "\n").map { $0.split(separator: ":")[0].split(separator: " ")[1] }
         #expect(
             subjects == [
-                "directory", "descriptors", "sockets", "libzmq", "leftovers", "notifications", "port", "service",
+                "directory", "descriptors", "sockets", "libzmq", "leftovers", "notifications", "port", "ports",
             ])
         let findings = try #require(try registry.json("doctor", "--json") as? [[String: Any]])
         #expect(findings.map { $0["check"] as? String } == subjects.map(String.init))

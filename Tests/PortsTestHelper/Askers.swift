@@ -13,11 +13,11 @@ package enum AskerRequest {
 /// - Returns: What is wrong with the outcomes; nil when nothing is.
 package func faultOfAskers(of remote: RemoteMessagePort, _ count: Int, seed: UInt64) async -> String? {
     await withTaskGroup(of: String?.self) { group in
-        for lane in 0..<50 {
+        for ring in 0..<50 {
             group.addTask {
-                var random = SplitMix64(seed: seed &+ UInt64(lane))
+                var random = SplitMix64(seed: seed &+ UInt64(ring))
                 for number in 0..<count / 50 {
-                    if let fault = await faultOfOne(remote, UInt64(lane * count + number), &random) { return fault }
+                    if let fault = await faultOfOne(remote, UInt64(ring * count + number), &random) { return fault }
                 }
                 return nil
             }

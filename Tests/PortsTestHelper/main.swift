@@ -478,8 +478,8 @@ func run(_ command: String, _ arguments: [String]) throws -> Never {
     case "send-to-named":
         try sendToNamed(Int(arguments[0]) ?? 0)
 
-    case "fill-lane":
-        try fillLane(UInt32(arguments[0]) ?? 0, size: Int(arguments[1]) ?? 0, joining: arguments.dropFirst(2).first)
+    case "fill-ring":
+        try fillRing(UInt32(arguments[0]) ?? 0, size: Int(arguments[1]) ?? 0, joining: arguments.dropFirst(2).first)
 
     case "keep-all":
         try keepAll()

@@ -190,26 +190,26 @@ import Testing
         #expect(after == .unconnected)
     }
 
-    @Test func `a question for a lane has one answer, and an answer to another question none`() {
+    @Test func `a question for a ring has one answer, and an answer to another question none`() {
         var state = ChannelState(isLocal: false)
-        let first = state.askForLane()
-        let second = state.askForLane()
+        let first = state.askForRing()
+        let second = state.askForRing()
         #expect(first == (true, 1))
         #expect(second.isAsked)
         #expect(second.question == nil)
         _ = state.answer(7, with: nil)
-        var isAsked = [state.lane.isAsked]
+        var isAsked = [state.ring.isAsked]
         // The connection with the answer ends.
         _ = state.controlConnectionChanged()
-        isAsked.append(state.lane.isAsked)
-        let again = state.askForLane()
+        isAsked.append(state.ring.isAsked)
+        let again = state.askForRing()
         #expect(again == (true, 2))
         _ = state.answer(1, with: nil)
-        isAsked.append(state.lane.isAsked)
+        isAsked.append(state.ring.isAsked)
         _ = state.answer(2, with: nil)
-        isAsked.append(state.lane.isAsked)
+        isAsked.append(state.ring.isAsked)
         #expect(isAsked == [true, false, true, false])
-        let never = state.askForLane()
+        let never = state.askForRing()
         #expect(!never.isAsked)
     }
 }

@@ -53,7 +53,7 @@ import Testing
         #expect(channel.isOpen, "nobody has asked")
         #expect(try waitUntil { try received() == 1 })
         child.stop()
-        // A lane whose messages were all taken would be closed at once.
+        // A ring whose messages were all taken would be closed at once.
         try send()
         channel.closeIfIdle()
         try send()
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test func `a connection that was not accepted is closed as one that is unused`() throws {
-        let sandbox = Sandbox(lanes: .never)
+        let sandbox = Sandbox(sharedMemory: .never)
         let desk = try Desk(sandbox)
         let child = Child("echo", in: sandbox)
         let right = try desk.report()

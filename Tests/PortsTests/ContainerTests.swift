@@ -40,7 +40,7 @@ private enum Container {
     }
 
     @Test func `a name outside is found from a container, and its owner sees who asks`() throws {
-        let senders = Shared<[MessageSender?]>([])
+        let senders = Shared<[SenderCredentials?]>([])
         let server = try LocalMessagePort(name: "test", nameServer: sandbox.names) { request in
             senders.withLock { $0.append(request.message.sender) }
             try? request.replyRight?.reply(with: request.data)

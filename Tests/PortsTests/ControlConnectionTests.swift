@@ -72,7 +72,7 @@ import Testing
         withExtendedLifetime(silent) {}
     }
 
-    /// Senders of version 1 erase the end of a lane, which a lender needs.
+    /// Senders of version 1 erase the end of a ring, which a lender needs.
     @Test(arguments: [1, 9] as [UInt8])
     func `whoever speaks another version learns ours, and is refused`(_ version: UInt8) throws {
         let (port, path) = try exposed()

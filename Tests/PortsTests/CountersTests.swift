@@ -31,7 +31,7 @@ import Testing
         let named = try #require(counters.named["counted"])
         #expect((named.id, named.received, named.waiting) == (try #require(port).id, 2, 3))
         let memory = counters.sharedMemory
-        #expect((memory.used > 0, memory.size > memory.used) == (Sandbox.hasLanes, Sandbox.hasLanes))
+        #expect((memory.used > 0, memory.size > memory.used) == (Sandbox.hasRings, Sandbox.hasRings))
         let sent = await asker.counters().sent
         #expect(sent == 5)
 

@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test func `a port whose askers are stopped ends before their replies could leave`() throws {
-        let sandbox = Sandbox(lanes: .never)
+        let sandbox = Sandbox(sharedMemory: .never)
         let pids = Shared<[pid_t]>([])
         let port = try LocalMessagePort(name: "test", nameServer: sandbox.names) { _, data in
             guard let pid = data?.withUnsafeBytes({ $0.loadUnaligned(as: pid_t.self) }) else { return nil }

@@ -11,13 +11,13 @@ import Testing
     static let ways = ["exit", "return", "thread", "callout", "signal"]
 
     @Test(arguments: ways) func `what was sent arrives, however the process ends`(_ way: String) throws {
-        let sandbox = Sandbox(lanes: .never)
+        let sandbox = Sandbox(sharedMemory: .never)
         for _ in 0..<Scale.count(2, long: 40) { try Self.leave(way, sandbox) }
         Scale.show("\(way): all messages arrived, \(Scale.count(2, long: 40)) times")
     }
 
-    @Test(.enabled(if: Sandbox.hasLanes), arguments: ways + ["kill"])
-    func `what was sent by a lane stays, however the process ends`(_ way: String) throws {
+    @Test(.enabled(if: Sandbox.hasRings), arguments: ways + ["kill"])
+    func `what was sent by a ring stays, however the process ends`(_ way: String) throws {
         let sandbox = Sandbox()
         for _ in 0..<Scale.count(2, long: 40) {
             let desk = try Desk(sandbox, queueLimit: 100)
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func `what was sent at last arrives, although the kernel has no room for it`() throws {
-        let sandbox = Sandbox(lanes: .never)
+        let sandbox = Sandbox(sharedMemory: .never)
         for _ in 0..<Scale.count(2, long: 40) {
             let desk = try Desk(sandbox, queueLimit: 4)
             let first = "$(taskset -cp $$ | sed 's/.*: *\\([0-9]*\\).*/\\1/')"
@@ -92,7 +92,7 @@ import Testing
 
     @Test(arguments: geteuid() == 0 ? ["descriptors", "proc"] : ["descriptors"])
     func `what was sent arrives, whatever the process lacks at its end`(_ lacking: String) throws {
-        let sandbox = Sandbox(lanes: .never)
+        let sandbox = Sandbox(sharedMemory: .never)
         // More connections than the library keeps descriptors for.
         let ports = try (0..<20).map { _ in try MachPort(queueLimit: 4, nameServer: sandbox.names) }
         for (number, port) in ports.enumerated() { try sandbox.names.register(port, name: "port \(number)") }
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func `a process that waits for its messages to leave handles no more messages`() throws {
-        let sandbox = Sandbox(lanes: .never)
+        let sandbox = Sandbox(sharedMemory: .never)
         let desk = try Desk(sandbox, queueLimit: 4)
         let count = 40 as UInt32
         let child = Child("leave-serving", "\(count)", in: sandbox)
@@ -123,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: ways) func `a process whose messages nobody reads ends at its bound`(_ way: String) throws {
-        let sandbox = Sandbox(lanes: .never)
+        let sandbox = Sandbox(sharedMemory: .never)
         var late = Times()
         for _ in 0..<Scale.count(1, long: 20) {
             let desk = try Desk(sandbox, queueLimit: 100)

@@ -40,7 +40,7 @@ import ZeroMQ
             while true {
                 let bytes = Samples.spoilt(Samples.frames, &generator)
                 // Some changes make another good frame.
-                let isGood = bytes.withUnsafeBytes { (try? WireHeader(checking: $0)) != nil }
+                let isGood = bytes.withUnsafeBytes { (try? FrameHeader(checking: $0)) != nil }
                 if !isGood { return bytes }
             }
         }
@@ -266,28 +266,28 @@ import ZeroMQ
     @Test func `what may come with a port has bounds`() {
         #expect(MovedMessages.most == 1 << 20)
         #expect(MovedMessages.mostBytes == 1 << 30)
-        #expect(LentLanes.most <= 4096)
+        #expect(LentRings.most <= 4096)
         #expect(PortArrival.mostQuestions == (4096, 65_536))
     }
 
-    @Test func `a borrower that makes lanes without end takes so many descriptors of the lender`() throws {
-        var lanes = LentLanes(most: 5)
-        let one = MessageSender(pid: 1, uid: geteuid(), gid: getegid())
-        func lane() throws -> (LentLane, LaneMemory) {
-            let (descriptor, memory) = try #require(LaneMemory.make())
+    @Test func `a borrower that makes rings without end takes so many descriptors of the lender`() throws {
+        var rings = LentRings(most: 5)
+        let one = SenderCredentials(pid: 1, uid: geteuid(), gid: getegid())
+        func ring() throws -> (LentRing, RingMemory) {
+            let (descriptor, memory) = try #require(RingMemory.make())
             let home = PortID(incarnation: .random(), number: 1)
-            return (LentLane(memory: descriptor, peer: .random(), sender: one, home: home), memory)
+            return (LentRing(memory: descriptor, peer: .random(), sender: one, home: home), memory)
         }
-        var memories: [LaneMemory] = []
+        var memories: [RingMemory] = []
         defer { for memory in memories { memory.unmap() } }
         for number in 0..<8 {
-            let (made, memory) = try lane()
+            let (made, memory) = try ring()
             memories.append(memory)
             // Something waits in each.
             memory.head.pointee.store(8 << 2, ordering: .releasing)
-            #expect(lanes.add(made) == (number < 5))
+            #expect(rings.add(made) == (number < 5))
         }
-        #expect(lanes.all.count == 5)
+        #expect(rings.all.count == 5)
     }
 
     @Test func `questions about requests of a lent port have a bound, and an answer beyond it`() {

@@ -29,25 +29,25 @@ import Testing
         let thread = try RunLoopThread(name: "the server")
         try port.schedule(in: thread.loop)
         let (right, runtime) = try stranger(to: port)
-        #expect(waitUntil { (try? right.service(before: .patience).takers.loops.first?.isWaiting) == true })
-        let service = try right.service(before: .patience)
-        let loop = try #require(service.takers.loops.first)
-        #expect(service.takers.loops.count == 1)
+        #expect(waitUntil { (try? right.info(before: .patience).takers.loops.first?.isWaiting) == true })
+        let info = try right.info(before: .patience)
+        let loop = try #require(info.takers.loops.first)
+        #expect(info.takers.loops.count == 1)
         #expect(loop.threadName == "the server")
         #expect(loop.modes == ["default"])
         #expect(loop.running == ["default"])
         #expect(loop.serves)
         #expect(loop.busyFor == nil)
         #expect(loop.callout == nil)
-        #expect(service.takers.hasHandler)
-        #expect(service.takers.queue == nil)
-        #expect(service.queue.observed == .zero)
-        #expect(service.pid == getpid())
-        #expect(service.condition == .served)
-        #expect(service.trouble == nil)
-        #expect(service.remedy == nil)
+        #expect(info.takers.hasHandler)
+        #expect(info.takers.queue == nil)
+        #expect(info.queue.observed == .zero)
+        #expect(info.pid == getpid())
+        #expect(info.condition == .served)
+        #expect(info.trouble == nil)
+        #expect(info.remedy == nil)
         // The own process asks as others do.
-        #expect(try port.sendRight.service(before: .patience).takers.loops == service.takers.loops)
+        #expect(try port.sendRight.info(before: .patience).takers.loops == info.takers.loops)
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
@@ -61,10 +61,10 @@ import Testing
             return runtime.channels.channel(to: known)
         }
         let (right, asker) = try stranger(to: port)
-        _ = try right.service(before: .patience)
+        _ = try right.info(before: .patience)
         let before = try timeOfLibrary(runtime)
         let count = 20
-        for _ in 0..<count { _ = try right.service(before: .patience) }
+        for _ in 0..<count { _ = try right.info(before: .patience) }
         let time = try timeOfLibrary(runtime) - before
         #expect(time / count < .milliseconds(10))
         withExtendedLifetime((channels, asker)) {}
@@ -149,17 +149,17 @@ import Testing
             }
             try right.send(MachPort.Message(id: number, descriptors), before: .patience)
         }
-        let sender = try #require(try right.service(before: .patience).senders.first)
+        let sender = try #require(try right.info(before: .patience).senders.first)
         #expect(sender.sent == 4)
         #expect(sender.withDescriptors == 3)
         for waiting in [3, 2, 1, 0] {
             _ = try port.receive(before: .patience)
-            #expect(try right.service(before: .patience).senders.first?.withDescriptors == waiting)
+            #expect(try right.info(before: .patience).senders.first?.withDescriptors == waiting)
         }
         withExtendedLifetime(runtime) {}
     }
 
-    @Test(.enabled(if: Sandbox.hasLanes)) func `the memory of large messages is counted while they wait`() throws {
+    @Test(.enabled(if: Sandbox.hasRings)) func `the memory of large messages is counted while they wait`() throws {
         let port = try port()
         let (right, runtime) = try stranger(to: port)
         let size = 20 << 20
@@ -167,7 +167,7 @@ import Testing
             let bytes = MachPort.Message.Component.bytes([UInt8](repeating: 7, count: size))
             try right.send(MachPort.Message(id: id, [bytes]), before: .patience)
         }
-        func memory() throws -> Int { try right.service(before: .patience).senders.first?.memory ?? -1 }
+        func memory() throws -> Int { try right.info(before: .patience).senders.first?.memory ?? -1 }
         #expect(waitUntil { (try? memory()) ?? 0 > 2 * size })
         _ = try port.receive(before: .patience)
         #expect((size..<size + 4096).contains(try memory()))
@@ -200,14 +200,14 @@ import Testing
         try port.schedule(in: thread.loop, forMode: "other")
         try port.sendRight.send(MachPort.Message())
         let (right, runtime) = try stranger(to: port)
-        #expect(waitUntil { (try? right.service(before: .patience).takers.loops.first?.running) == ["default"] })
-        let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.takers.loops.map(\.modes) == [["other"]])
-        #expect(service.takers.loops.first?.serves == false)
-        #expect(service.condition == .unserved)
-        #expect(service.queue.waiting == 1)
-        #expect(service.queue.handled == 0)
-        #expect(service.trouble?.contains("it runs in another mode, default") == true)
+        #expect(waitUntil { (try? right.info(before: .patience).takers.loops.first?.running) == ["default"] })
+        let info = try right.info(observing: .milliseconds(20), before: .patience)
+        #expect(info.takers.loops.map(\.modes) == [["other"]])
+        #expect(info.takers.loops.first?.serves == false)
+        #expect(info.condition == .unserved)
+        #expect(info.queue.waiting == 1)
+        #expect(info.queue.handled == 0)
+        #expect(info.trouble?.contains("it runs in another mode, default") == true)
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
@@ -215,18 +215,18 @@ import Testing
     @Test func `a port that nobody takes from is said to be so`() throws {
         let port = try port()
         let (right, runtime) = try stranger(to: port)
-        #expect(try right.service(before: .patience).condition == .unserved)
+        #expect(try right.info(before: .patience).condition == .unserved)
         for _ in 0..<3 { try right.send(MachPort.Message(), before: .patience) }
         #expect(waitUntil { (try? right.statistics().waiting) == 3 })
-        let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.takerTexts.isEmpty)
-        #expect(service.condition == .unserved)
-        #expect(service.queue.waiting == 3)
-        #expect(service.senders.map(\.sent) == [3])
-        #expect(service.senders.first?.pid == getpid())
+        let info = try right.info(observing: .milliseconds(20), before: .patience)
+        #expect(info.takerTexts.isEmpty)
+        #expect(info.condition == .unserved)
+        #expect(info.queue.waiting == 3)
+        #expect(info.senders.map(\.sent) == [3])
+        #expect(info.senders.first?.pid == getpid())
         // With a loop, and no handler.
         let thread = try served(port)
-        let other = try right.service(observing: .milliseconds(20), before: .patience)
+        let other = try right.info(observing: .milliseconds(20), before: .patience)
         #expect(other.condition == .unserved)
         #expect(other.trouble?.contains("no handler") == true)
         withExtendedLifetime(runtime) {}
@@ -244,34 +244,34 @@ import Testing
         let (right, runtime) = try stranger(to: port)
         try (isLocal ? port.sendRight : right).send(MachPort.Message(id: 7), before: .patience)
         #expect(began.wait(until: .patience))
-        let service = try right.service(observing: .milliseconds(20), before: .patience)
-        let message = try #require(service.handling.first)
-        #expect(service.handling.count == 1)
+        let info = try right.info(observing: .milliseconds(20), before: .patience)
+        let message = try #require(info.handling.first)
+        #expect(info.handling.count == 1)
         #expect(message.id == 7)
         #expect(!message.isRequest)
         #expect(message.isOlder)
         #expect(message.pid == getpid())
         #expect(message.program == ProcessIdentity.own.program)
-        #expect(service.condition == (service.handlingTime < PortService.longHandling ? .busy : .stuck))
+        #expect(info.condition == (info.handlingTime < PortInfo.longHandling ? .busy : .stuck))
         // Another question is about all the time since.
-        let again = try right.service(observing: .milliseconds(20), before: .patience)
+        let again = try right.info(observing: .milliseconds(20), before: .patience)
         #expect(again.handling.first?.age ?? .zero >= message.age + .milliseconds(20))
         mayEnd.open()
-        #expect(waitUntil { (try? right.service(observing: .milliseconds(1)).handling) == [] })
+        #expect(waitUntil { (try? right.info(observing: .milliseconds(1)).handling) == [] })
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
 
     @Test func `a handler that has one message for seconds makes its port stuck`() {
-        func handling(for age: Duration) -> PortService {
-            var handling = service()
+        func handling(for age: Duration) -> PortInfo {
+            var handling = info()
             handling.handling = [
                 .init(id: 7, name: nil, isRequest: false, pid: 9, program: "x", age: age, isOlder: true)
             ]
             return handling
         }
-        #expect(handling(for: PortService.longHandling - .milliseconds(1)).condition == .busy)
-        let stuck = handling(for: PortService.longHandling)
+        #expect(handling(for: PortInfo.longHandling - .milliseconds(1)).condition == .busy)
+        let stuck = handling(for: PortInfo.longHandling)
         #expect(stuck.condition == .stuck)
         #expect(
             stuck.trouble?.hasPrefix("a message of id 7 of x (pid 9) is being handled, and for 2.0 s no end was seen: ")
@@ -288,11 +288,11 @@ import Testing
         for _ in 0..<2 { try port.sendRight.send(MachPort.Message()) }
         #expect(began.wait(until: .patience))
         let (right, runtime) = try stranger(to: port)
-        let service = try right.service(observing: .milliseconds(50), before: .patience)
-        let loop = try #require(service.takers.loops.first)
-        #expect(service.condition == .stuck)
-        #expect(service.queue.waiting == 1)
-        #expect(service.queue.received == 1)
+        let info = try right.info(observing: .milliseconds(50), before: .patience)
+        let loop = try #require(info.takers.loops.first)
+        #expect(info.condition == .stuck)
+        #expect(info.queue.waiting == 1)
+        #expect(info.queue.received == 1)
         #expect(loop.serves)
         #expect(loop.callout?.contains("source") == true)
         #expect(!loop.isWaiting)
@@ -300,10 +300,10 @@ import Testing
         #expect(loop.isBusyForLonger)
         #expect(loop.description.contains("busy for at least "))
         // Another question is about all the time since.
-        let again = try right.service(observing: .milliseconds(50), before: .patience)
+        let again = try right.info(observing: .milliseconds(50), before: .patience)
         #expect(again.takers.loops.first?.busyFor ?? .zero >= .milliseconds(100))
         mayEnd.open()
-        #expect(waitUntil { (try? right.service(before: .patience).condition) == .served })
+        #expect(waitUntil { (try? right.info(before: .patience).condition) == .served })
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
@@ -311,25 +311,25 @@ import Testing
     @Test func `a queue, a task, a thread and another loop are told`() async throws {
         let queue = try MachPort { _ in }
         try queue.setQueue(DispatchQueue(label: "com.example.queue"))
-        let service = try await queue.sendRight.service()
-        #expect(service.takers.queue?.label == "com.example.queue")
-        #expect(service.condition == .served)
+        let info = try await queue.sendRight.info()
+        #expect(info.takers.queue?.label == "com.example.queue")
+        #expect(info.condition == .served)
 
         let other = try MachPort()
         let descriptor = try PortDescriptor(other)
-        #expect(try await other.sendRight.service().takers.descriptors == 1)
+        #expect(try await other.sendRight.info().takers.descriptors == 1)
         withExtendedLifetime(descriptor) {}
 
         let taken = try MachPort()
         let task = Task { try await taken.receive() }
         #expect(await waitUntil { taken.receiver.takers.look.waiters.count == 1 })
-        #expect(try await taken.sendRight.service().takers.waitingTasks == 1)
+        #expect(try await taken.sendRight.info().takers.waitingTasks == 1)
         task.cancel()
         _ = await task.result
 
         let thread = Helper { () -> Bool in (try? taken.receive(before: .patience)) != nil }
         #expect(await waitUntil { taken.receiver.takers.look.waiters.count == 1 })
-        let waited = try await taken.sendRight.service()
+        let waited = try await taken.sendRight.info()
         #expect(waited.takers.waitingThreads == 1)
         #expect(waited.condition == .served)
         #expect(waited.takerTexts.count == 1)
@@ -348,17 +348,17 @@ import Testing
             return true
         }
         #expect(waitUntil { (try? right.statistics().waiting) ?? 0 >= 200 })
-        var service = try right.service(observing: .milliseconds(100), before: .patience)
+        var info = try right.info(observing: .milliseconds(100), before: .patience)
         // A sender that waits for room sends again when half of the queue is taken: on a busy machine, after the look.
         let deadline = MonotonicInstant.now + .seconds(30)
-        while service.senders.first?.recently == 0, !deadline.hasPassed {
-            service = try right.service(observing: .milliseconds(300), before: .patience)
+        while info.senders.first?.recently == 0, !deadline.hasPassed {
+            info = try right.info(observing: .milliseconds(300), before: .patience)
         }
-        #expect(service.condition == .flooded)
-        #expect(service.queue.handled > 0)
-        #expect(service.queue.waiting >= 50)
-        #expect(service.senders.first?.recently ?? 0 > 0)
-        #expect(service.trouble?.contains("(pid \(getpid()))") == true)
+        #expect(info.condition == .flooded)
+        #expect(info.queue.handled > 0)
+        #expect(info.queue.waiting >= 50)
+        #expect(info.senders.first?.recently ?? 0 > 0)
+        #expect(info.trouble?.contains("(pid \(getpid()))") == true)
         stop.withLock { $0 = true }
         #expect(flood.value() == true)
         withExtendedLifetime(runtime) {}
@@ -372,11 +372,11 @@ import Testing
             _ = mayEnd.wait(until: .patience)
         }
         let thread = try served(port)
-        #expect(waitUntil { (try? port.sendRight.service(before: .patience).takers.loops.first?.isWaiting) == true })
+        #expect(waitUntil { (try? port.sendRight.info(before: .patience).takers.loops.first?.isWaiting) == true })
         try port.sendRight.send(MachPort.Message())
         #expect(began.wait(until: .patience))
         let loop = try #require(
-            try port.sendRight.service(observing: .milliseconds(20), before: .patience).takers.loops.first)
+            try port.sendRight.info(observing: .milliseconds(20), before: .patience).takers.loops.first)
         #expect(loop.busyFor ?? .zero >= .milliseconds(20))
         #expect(!loop.isBusyForLonger)
         mayEnd.open()
@@ -396,20 +396,20 @@ import Testing
         let right = port.sendRight
         try await right.send(MachPort.Message())
         #expect(await waitUntil { began.withLock { $0 } == 1 })
-        let busy = try await right.service(observing: .milliseconds(20))
+        let busy = try await right.info(observing: .milliseconds(20))
         #expect(busy.takers.iteratingTasks == 1)
         #expect(busy.takers.waitingTasks == 0)
         #expect(busy.condition == .busy)
         #expect(busy.takerTexts == ["a task that handles a message in `for await`"])
         try await right.send(MachPort.Message())
-        let stuck = try await right.service(observing: .milliseconds(20))
+        let stuck = try await right.info(observing: .milliseconds(20))
         #expect(stuck.condition == .stuck)
         #expect(stuck.trouble?.contains("a task that handles a message") == true)
         opener.finish()
         #expect(await waitUntil { began.withLock { $0 } == 2 })
         task.cancel()
         await task.value
-        #expect(try await right.service(observing: .zero).takers.iteratingTasks == 0)
+        #expect(try await right.info(observing: .zero).takers.iteratingTasks == 0)
     }
 
     @Test func `a thread or a task that receives by itself is busy with its message, until it asks for the next`()
@@ -418,9 +418,9 @@ import Testing
         let port = try port()
         let right = port.sendRight
         try await right.send(MachPort.Message())
-        #expect(try await right.service(observing: .milliseconds(20)).condition == .unserved)
+        #expect(try await right.info(observing: .milliseconds(20)).condition == .unserved)
         _ = try await port.receive(before: .patience)
-        let busy = try await right.service(observing: .milliseconds(20))
+        let busy = try await right.info(observing: .milliseconds(20))
         #expect(busy.takers.isReceiverAway)
         #expect(busy.condition == .busy)
         #expect(!busy.isUnserved)
@@ -429,21 +429,21 @@ import Testing
         #expect(busy.takerTexts.first?.hasPrefix("a thread or task that has taken a message") == true)
 
         try await right.send(MachPort.Message())
-        let stuck = try await right.service(observing: .milliseconds(20))
+        let stuck = try await right.info(observing: .milliseconds(20))
         #expect(stuck.condition == .stuck)
         #expect(stuck.trouble?.contains("`receive(before:)`") == true)
         #expect(stuck.remedy?.contains("`receive(before:)`") == true)
         _ = try await port.receive(before: .patience)
         // An asker without an answer has nothing to do.
         await #expect(throws: PortError.self) { try await port.receive(before: .now) }
-        let unserved = try await right.service(observing: .milliseconds(20))
+        let unserved = try await right.info(observing: .milliseconds(20))
         #expect(!unserved.takers.isReceiverAway)
         #expect(unserved.condition == .unserved)
 
         // A task in `for await` that has ended has nothing to do either.
         try await right.send(MachPort.Message())
         for await _ in port.messages { break }
-        let ended = try await right.service(observing: .milliseconds(20))
+        let ended = try await right.info(observing: .milliseconds(20))
         #expect(!ended.takers.isReceiverAway)
         #expect(ended.isUnserved)
         // A port that was read once, and is in a loop now, has no receiver.
@@ -451,25 +451,25 @@ import Testing
         _ = try await port.receive(before: .patience)
         let thread = try await RunLoopThread()
         try port.schedule(in: thread.loop)
-        #expect(try await !right.service(observing: .milliseconds(20)).takers.isReceiverAway)
+        #expect(try await !right.info(observing: .milliseconds(20)).takers.isReceiverAway)
         thread.stop()
     }
 
-    private func flooded(handled: Int = 100, by senders: PortService.Sender...) -> PortService {
-        service(handled: handled, waiting: 20_000, senders: senders)
+    private func flooded(handled: Int = 100, by senders: PortInfo.Sender...) -> PortInfo {
+        info(handled: handled, waiting: 20_000, senders: senders)
     }
 
-    private func service(
+    private func info(
         busyFor: Duration? = nil, observed: Duration = .milliseconds(300), handled: Int = 0, waiting: Int = 0,
-        queue: PortService.Takers.Queue? = nil, senders: [PortService.Sender] = [],
-        handlers: PortService.Takers.Handlers? = nil,
-        requestCount: Int = 0, requests: [PortService.Request] = []
-    ) -> PortService {
-        let loop = PortService.Loop(
+        queue: PortInfo.Takers.Queue? = nil, senders: [PortInfo.Sender] = [],
+        handlers: PortInfo.Takers.Handlers? = nil,
+        requestCount: Int = 0, requests: [PortInfo.Request] = []
+    ) -> PortInfo {
+        let loop = PortInfo.Loop(
             thread: 5, threadName: "t", modes: ["m"], running: ["m"], isWaiting: false, callout: "source",
             busyFor: busyFor,
             isBusyForLonger: false, isComputing: true)
-        return PortService(
+        return PortInfo(
             takers: .init(
                 hasHandler: handlers == nil, loops: queue == nil && handlers == nil ? [loop] : [], queue: queue,
                 waitingThreads: 0, waitingTasks: 0, servingTasks: 0, iteratingTasks: 0, isReceiverAway: false,
@@ -483,17 +483,17 @@ import Testing
 
     private func sender(
         _ pid: Int32, sent: Int, recently: Int = 0, taken: Int = 0, sinceEmpty: Int? = nil, hasEnded: Bool = false
-    ) -> PortService.Sender {
+    ) -> PortInfo.Sender {
         .init(
             pid: pid, program: "/srv/bin/x", sent: sent, recently: recently, taken: taken,
             sinceEmpty: sinceEmpty ?? sent, hasEnded: hasEnded, requests: 0)
     }
 
     @Test func `the sender of the messages that wait is to blame, not one that has sent a few meanwhile`() {
-        func trouble(_ service: PortService, _ pid: Int32) -> String {
-            #expect(service.condition == .flooded)
-            #expect(service.busiestSender?.pid == pid)
-            return service.trouble ?? ""
+        func trouble(_ info: PortInfo, _ pid: Int32) -> String {
+            #expect(info.condition == .flooded)
+            #expect(info.busiestSender?.pid == pid)
+            return info.trouble ?? ""
         }
         // A burst that is over, or waits for room.
         let burst = sender(7, sent: 25_000, taken: 95)
@@ -524,68 +524,68 @@ import Testing
     }
 
     @Test func `a handler is stuck when others wait, or after some time`() {
-        #expect(service(busyFor: .milliseconds(900)).condition == .busy)
-        #expect(service(busyFor: .milliseconds(900)).trouble == nil)
-        #expect(service(busyFor: .zero).remedy == nil)
-        let stuck = service(busyFor: .seconds(2))
+        #expect(info(busyFor: .milliseconds(900)).condition == .busy)
+        #expect(info(busyFor: .milliseconds(900)).trouble == nil)
+        #expect(info(busyFor: .zero).remedy == nil)
+        let stuck = info(busyFor: .seconds(2))
         #expect(stuck.condition == .stuck)
         #expect(stuck.trouble?.hasPrefix("a message is being handled, and for 2.0 s") == true)
-        #expect(service(observed: .seconds(2)).condition == .stuck)
-        #expect(service(busyFor: .milliseconds(900), waiting: 1).condition == .stuck)
-        #expect(service(busyFor: .seconds(9), handled: 1).condition == .served)
-        let idle = service(waiting: 1, queue: .init(label: "q", isBusy: false))
+        #expect(info(observed: .seconds(2)).condition == .stuck)
+        #expect(info(busyFor: .milliseconds(900), waiting: 1).condition == .stuck)
+        #expect(info(busyFor: .seconds(9), handled: 1).condition == .served)
+        let idle = info(waiting: 1, queue: .init(label: "q", isBusy: false))
         #expect(idle.condition == .stuck)
         #expect(idle.trouble?.hasSuffix("the dispatch queue “q”") == true)
-        let busy = service(waiting: 1, queue: .init(label: "q", isBusy: true))
+        let busy = info(waiting: 1, queue: .init(label: "q", isBusy: true))
         #expect(busy.trouble?.hasSuffix("the dispatch queue “q”, which is busy") == true)
     }
 
     @Test func `a request that has no reply for long is told, but not a stream`() {
         func request(
             _ age: Duration, mayLast: Bool = false, isReplying: Bool = false, isCancelled: Bool = false
-        ) -> PortService.Request {
+        ) -> PortInfo.Request {
             .init(
                 id: 7, name: "Lookup", pid: 8, program: "x", age: age, mayLast: mayLast, isReplying: isReplying,
                 isCancelled: isCancelled)
         }
-        let some = PortService.Takers.Handlers(count: 3, limit: 100)
+        let some = PortInfo.Takers.Handlers(count: 3, limit: 100)
         let stream = request(.seconds(900), mayLast: true)
-        #expect(service(handlers: some, requestCount: 0, requests: [stream]).condition == .busy)
-        #expect(service(handlers: .init(count: 0, limit: 100), requests: [stream]).condition == .served)
-        let busy = service(handlers: some, requestCount: 3, requests: [stream, request(.milliseconds(1900))])
+        #expect(info(handlers: some, requestCount: 0, requests: [stream]).condition == .busy)
+        #expect(info(handlers: .init(count: 0, limit: 100), requests: [stream]).condition == .served)
+        let busy = info(handlers: some, requestCount: 3, requests: [stream, request(.milliseconds(1900))])
         #expect(busy.condition == .busy)
         #expect(busy.trouble == nil)
         #expect(busy.remedy == nil)
-        let slow = service(handled: 1, handlers: some, requestCount: 3, requests: [stream, request(.seconds(2))])
+        let slow = info(handled: 1, handlers: some, requestCount: 3, requests: [stream, request(.seconds(2))])
         #expect(slow.condition == .slow)
         #expect(slow.trouble == "3 requests are in progress, the oldest: Lookup of x (pid 8), taken 2.0 s ago")
         #expect(slow.remedy?.contains("see what its handler awaits") == true)
-        let one = service(handlers: some, requestCount: 1, requests: [request(.seconds(61), isCancelled: true)])
+        let one = info(handlers: some, requestCount: 1, requests: [request(.seconds(61), isCancelled: true)])
         #expect(
             one.trouble
                 == "1 request is in progress: Lookup of x (pid 8), taken 61.0 s ago, not waited for any more")
         #expect(one.remedy?.contains("cancelled") == true)
-        let kept = service(busyFor: .zero, handled: 1, requestCount: 1, requests: [request(.seconds(2))])
+        let kept = info(busyFor: .zero, handled: 1, requestCount: 1, requests: [request(.seconds(2))])
         #expect(kept.condition == .slow)
         #expect(kept.remedy?.contains("right to reply") == true)
 
         // The asker does not take its reply.
-        let replying = service(handlers: some, requestCount: 1, requests: [request(.seconds(9), isReplying: true)])
+        let replying = info(handlers: some, requestCount: 1, requests: [request(.seconds(9), isReplying: true)])
         #expect(replying.condition == .busy)
         #expect(replying.requests.oldest[0].description.contains("reply waits for room"))
         // A flood does not hide it.
-        let both = service(
+        let both = info(
             handled: 1, waiting: 500, handlers: some, requestCount: 99, requests: [request(.seconds(60))])
         #expect(both.condition == .flooded)
         #expect(both.trouble?.contains("; 99 requests are in progress, the old") == true)
         #expect(both.remedy?.contains("see what its handler awaits") == true)
 
         // No handler is left.
-        let short = service(
+        let short = info(
             waiting: 4, handlers: .init(count: 2, limit: 2), requestCount: 2, requests: [request(.milliseconds(600))])
         #expect(short.condition == .busy)
         #expect(short.trouble == nil)
-        let full = service(
+        let full = info(
             waiting: 4, handlers: .init(count: 100, limit: 100), requestCount: 100, requests: [request(.seconds(61))])
         #expect(full.condition == .stuck)
         #expect(full.remedy?.contains("`atMost`") == true)
@@ -596,11 +596,11 @@ import Testing
 
         // A lane has no room, so nothing is taken, though others have handlers left.
         for (lane, text) in [("jobs", "the lane “jobs”"), ("", "requests without a lane")] {
-            let handlers = PortService.Takers.Handlers(count: 2, limit: 102, fullLane: lane)
-            let blocked = service(
+            let handlers = PortInfo.Takers.Handlers(count: 2, limit: 102, fullLane: lane)
+            let blocked = info(
                 waiting: 4, handlers: handlers, requestCount: 9, requests: [request(.milliseconds(600))])
             #expect(blocked.condition == .busy)
-            let stuck = service(waiting: 4, handlers: handlers, requestCount: 9, requests: [request(.seconds(3))])
+            let stuck = info(waiting: 4, handlers: handlers, requestCount: 9, requests: [request(.seconds(3))])
             #expect(stuck.condition == .stuck)
             let reason = "all handlers of \(text) are at work, and no more requests may wait for them; the oldest"
             #expect(stuck.trouble?.contains(reason) == true)
@@ -623,11 +623,11 @@ import Testing
         let feeder = Child("bytes", "10000", "10", in: sandbox)
         func isBlamed(_ hasEnded: Bool) -> Bool {
             try? right.send(MachPort.Message(), before: .patience)
-            guard let service = try? right.service(observing: .milliseconds(300), before: .patience) else {
+            guard let info = try? right.info(observing: .milliseconds(300), before: .patience) else {
                 return false
             }
-            let (sender, text) = (service.busiestSender, service.trouble ?? "")
-            return service.condition == .flooded && sender?.pid == feeder.pid && sender?.hasEnded == hasEnded
+            let (sender, text) = (info.busiestSender, info.trouble ?? "")
+            return info.condition == .flooded && sender?.pid == feeder.pid && sender?.hasEnded == hasEnded
                 && text.contains("PortsTestHelper (pid \(feeder.pid))")
                 && text.contains(", which has ended") == hasEnded
         }
@@ -635,7 +635,7 @@ import Testing
         feeder.kill()
         #expect(waitUntil { isBlamed(true) })
         isSlow.withLock { $0 = false }
-        #expect(waitUntil { (try? right.service(before: .patience).senders.map(\.hasEnded)) == [false] })
+        #expect(waitUntil { (try? right.info(before: .patience).senders.map(\.hasEnded)) == [false] })
         withExtendedLifetime(runtime) {}
         thread.stop()
     }
@@ -649,10 +649,10 @@ import Testing
         // The count may have overtaken the messages.
         #expect(waitUntil { !port.receiver.intake.look().isEmpty })
         port.receiver.unaskedSenderDied(ProcessIdentity(pid: 1, program: "ping"))
-        let service = try right.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.busiestSender?.pid == getpid())
-        #expect(service.queue.waiting == 50)
-        #expect(service.senders.contains { $0.hasEnded && $0.sinceEmpty == 0 })
+        let info = try right.info(observing: .milliseconds(20), before: .patience)
+        #expect(info.busiestSender?.pid == getpid())
+        #expect(info.queue.waiting == 50)
+        #expect(info.senders.contains { $0.hasEnded && $0.sinceEmpty == 0 })
         withExtendedLifetime(runtime) {}
     }
 
@@ -667,12 +667,12 @@ import Testing
         let (right, runtime) = try stranger(to: port)
         #expect(
             waitUntil {
-                let service = try? right.service(observing: .milliseconds(20), before: .patience)
-                return service?.busiestSender?.description == "PortsTestHelper (pid \(feeder.pid)), which has ended"
+                let info = try? right.info(observing: .milliseconds(20), before: .patience)
+                return info?.busiestSender?.description == "PortsTestHelper (pid \(feeder.pid)), which has ended"
             })
         // Not any more, when its messages were taken.
         while !port.receiver.look().isEmpty { _ = try port.receive(before: .patience) }
-        #expect(try right.service(observing: .milliseconds(20), before: .patience).senders.isEmpty)
+        #expect(try right.info(observing: .milliseconds(20), before: .patience).senders.isEmpty)
         withExtendedLifetime(runtime) {}
     }
 
@@ -687,9 +687,9 @@ import Testing
         let thread = try served(port)
         try port.sendRight.send(MachPort.Message())
         #expect(waitUntil { silent.receiver.look().statistics.waiting == 1 })
-        let service = try port.sendRight.service(observing: .milliseconds(20), before: .patience)
-        #expect(service.condition == .busy)
-        let awaited = try #require(service.awaited.first { $0.port == silent.id.description })
+        let info = try port.sendRight.info(observing: .milliseconds(20), before: .patience)
+        #expect(info.condition == .busy)
+        let awaited = try #require(info.awaited.first { $0.port == silent.id.description })
         #expect(awaited.replies == 1)
         #expect(awaited.title.hasPrefix("port “silent” of "))
         silent.invalidate()
@@ -701,24 +701,24 @@ import Testing
         let desk = try Desk(sandbox)
         let child = Child("own", in: sandbox)
         let right = try desk.report()
-        #expect(try right.service(before: .patience).pid == child.pid)
+        #expect(try right.info(before: .patience).pid == child.pid)
         child.stop()
-        #expect(errorKind { _ = try right.service(before: .now + .milliseconds(50)) } == "receiveTimedOut")
+        #expect(errorKind { _ = try right.info(before: .now + .milliseconds(50)) } == "receiveTimedOut")
         child.signal(SIGCONT)
-        #expect(try right.service(before: .patience).condition == .unserved)
+        #expect(try right.info(before: .patience).condition == .unserved)
         child.kill()
         child.wait()
         #expect(waitUntil { !right.isValid })
-        #expect(errorKind { _ = try right.service() } == "isInvalid")
+        #expect(errorKind { _ = try right.info() } == "isInvalid")
     }
 
     @Test func `the end of the owner ends the wait for its answer`() throws {
         let desk = try Desk(sandbox)
         let child = Child("own", in: sandbox)
         let right = try desk.report()
-        _ = try right.service(before: .patience)
+        _ = try right.info(before: .patience)
         child.stop()
-        let asker = Helper { errorKind { _ = try right.service(before: .patience) } }
+        let asker = Helper { errorKind { _ = try right.info(before: .patience) } }
         child.kill()
         // The end may have come first.
         #expect(["becameInvalid", "isInvalid"].contains(asker.value()))
@@ -736,7 +736,7 @@ import Testing
                 number: number ?? port.id.number, answers: answers.receiver.channel.right,
                 question: BoundedCoding.encode(question))
         }
-        let short = question(.service(observing: .milliseconds(500)))
+        let short = question(.info(observing: .milliseconds(500)))
         inspector.asked(short, by: .random())
         #expect(inspector.openCount == 0)
         // No observation ends while the library's own thread waits.
@@ -750,7 +750,7 @@ import Testing
         #expect(inspector.openCount == 64)
         goesOn.open()
         // Other kinds of questions have bounds of their own.
-        for other in [PortQuestion.service(observing: .seconds(10)), .recordings(for: .seconds(10))] {
+        for other in [PortQuestion.info(observing: .seconds(10)), .recordings(for: .seconds(10))] {
             inspector.asked(question(other), by: mine)
         }
         // Askers beyond the limit are told so at once.

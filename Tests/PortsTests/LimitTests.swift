@@ -125,7 +125,7 @@ import Testing
 
     @Test(.enabled(if: limit >= 4000)) func `a port has so many connections, and no more`() throws {
         let target = try Target(sandbox)
-        // Its first answer opens a lane.
+        // Its first answer opens a ring.
         _ = try target.seen()
         let before = try target.seen()
         let connections = try flood(

@@ -8,8 +8,8 @@ import Testing
 
 @testable import Ports
 
-/// Ports that are lent, and come back with the messages in their lanes. Those that ZeroMQ has carried do not come back.
-@Suite(.ownThread, .enabled(if: Sandbox.hasLanes)) struct LoanTests {
+/// Ports that are lent, and come back with the messages in their rings. Those that ZeroMQ has carried do not come back.
+@Suite(.ownThread, .enabled(if: Sandbox.hasRings)) struct LoanTests {
     let homes: Homes
     let sandbox = Sandbox()
 
@@ -24,12 +24,13 @@ import Testing
     }
 
     private func lend(
-        _ lanes: PortRuntime.Lanes = .whenPossible, waiting: ClosedRange<UInt32>? = nil, to borrower: PortRuntime
+        _ sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible, waiting: ClosedRange<UInt32>? = nil,
+        to borrower: PortRuntime
     ) throws -> Lent {
         let lender = homes.runtime()
         let port = try MachPort(nameServer: lender.nameServer)
         try lender.nameServer.register(port, name: "service")
-        let sender = try homes.right(to: port, in: homes.runtime(lanes))
+        let sender = try homes.right(to: port, in: homes.runtime(sharedMemory))
         if let waiting { try send(waiting, by: sender) }
         let loan = try MachPort.Loan(port)
         let right = try homes.received(loan.receiveRight, of: port, in: borrower)
@@ -142,7 +143,7 @@ import Testing
         #expect(try lender.nameServer.names() == ["other"])
     }
 
-    @Test func `what the borrower has taken of the first messages, and of those in lanes, does not come back`() throws {
+    @Test func `what the borrower has taken of the first messages, and of those in rings, does not come back`() throws {
         let lent = try lend(waiting: 1...10, to: homes.runtime())
         try send(11...20, by: lent.sender)
         #expect(try ids(lent.port, 14) == Array(1...14))
@@ -150,12 +151,12 @@ import Testing
         #expect(try ids(try lent.loan.takeBack(before: .patience), 6) == Array(15...20))
     }
 
-    // MARK: Senders that find the lane ended
+    // MARK: Senders that find the ring ended
 
-    /// Sends messages from a number on, while the sender's runtime notices nothing, until the lane does not take one. That
+    /// Sends messages from a number on, while the sender's runtime notices nothing, until the ring does not take one. That
     /// one goes another way, after `goOn`.
     /// - Returns: The last message.
-    private func sendUntilLaneEnds(
+    private func sendUntilRingEnds(
         from first: UInt32, by right: MachPort.SendRight, then goOn: () -> Void
     ) -> UInt32 {
         let (channel, isOver) = (right.channel, Shared(false))
@@ -171,7 +172,7 @@ import Testing
             }
             return next - 1
         }
-        #expect(waitUntil { !channel.state.withLock { $0.lane.isOpen } })
+        #expect(waitUntil { !channel.state.withLock { $0.ring.isOpen } })
         isOver.withLock { $0 = true }
         goOn()
         return sender.join()
@@ -188,24 +189,24 @@ import Testing
         return goOn
     }
 
-    @Test func `a message that the borrower's lane did not take comes once`() throws {
+    @Test func `a message that the borrower's ring did not take comes once`() throws {
         let lent = try lend(to: homes.runtime())
         try send(1...200, by: lent.sender)
         #expect(try ids(lent.port, 200) == Array(1...200))
-        // Neither hears of the end before a message has found the lane ended.
+        // Neither hears of the end before a message has found the ring ended.
         let runtimes = [
             try lent.loan.receiveRight.offer.channel.retainedRuntime(), try lent.sender.channel.retainedRuntime(),
         ]
         let latches = try runtimes.map(block)
         lent.port.invalidate()
-        let last = sendUntilLaneEnds(from: 201, by: lent.sender) { for latch in latches { latch.open() } }
+        let last = sendUntilRingEnds(from: 201, by: lent.sender) { for latch in latches { latch.open() } }
         let port = try lent.loan.takeBack(before: .patience)
         try send(last + 1...last + 10, by: lent.sender)
         #expect(try ids(port, Int(last) - 190) == Array(201...last + 10))
         expectNoMore(port)
     }
 
-    @Test func `a lane that ended before its port came back has nothing more`() throws {
+    @Test func `a ring that ended before its port came back has nothing more`() throws {
         let borrower = homes.runtime()
         let lent = try lend(to: borrower)
         var next: UInt32 = 1
@@ -215,18 +216,18 @@ import Testing
             next += 5
             let goOn = try block(try lent.sender.channel.retainedRuntime())
             borrower.control.existing(lent.sender.channel.channels.incarnation)?.cut()
-            #expect(waitUntil { lent.port.receiver.lanePeers.isEmpty })
-            let last = sendUntilLaneEnds(from: next, by: lent.sender) { goOn.open() }
+            #expect(waitUntil { lent.port.receiver.ringPeers.isEmpty })
+            let last = sendUntilRingEnds(from: next, by: lent.sender) { goOn.open() }
             #expect(try ids(lent.port, Int(last - next) + 1) == Array(next...last))
             next = last + 1
         }
-        // By a lane, because what ZeroMQ has carried does not come back.
-        let isLane = try waitUntil {
+        // By a ring, because what ZeroMQ has carried does not come back.
+        let isRing = try waitUntil {
             try send(next...next, by: lent.sender)
             next += 1
-            return try ids(lent.port, 1) == [next - 1] && lent.sender.carrier == .lane
+            return try ids(lent.port, 1) == [next - 1] && lent.sender.carrier == .sharedMemory
         }
-        #expect(isLane)
+        #expect(isRing)
         try send(next...next + 9, by: lent.sender)
         lent.port.invalidate()
         let port = try lent.loan.takeBack(before: .patience)
@@ -234,16 +235,16 @@ import Testing
         expectNoMore(port)
     }
 
-    @Test func `a borrower's lane has nothing more when the port has moved on`() throws {
+    @Test func `a borrower's ring has nothing more when the port has moved on`() throws {
         let lent = try lend(to: homes.runtime())
         try send(1...5, by: lent.sender)
         #expect(try ids(lent.port, 5) == Array(1...5))
-        // A sender that does not hear of the move finds its lane ended.
+        // A sender that does not hear of the move finds its ring ended.
         let goOn = try block(try lent.sender.channel.retainedRuntime())
         let right = try homes.received(lent.port, in: homes.runtime())
         let moving = Helper { Result { try right.claim(before: .patience) } }
         #expect(waitUntil { lent.port.receiver.intake.isPaused })
-        let last = sendUntilLaneEnds(from: 6, by: lent.sender) { goOn.open() }
+        let last = sendUntilRingEnds(from: 6, by: lent.sender) { goOn.open() }
         let moved = try moving.join().get()
         #expect(try ids(moved, Int(last) - 5) == Array(6...last))
         moved.invalidate()
@@ -526,7 +527,7 @@ import Testing
         #expect(errorKind { _ = try homes.runtime().nameServer.port(forName: "service") } == "nameNotFound")
     }
 
-    @Test func `messages with rights and bytes of any size wait in lanes, and come back`() throws {
+    @Test func `messages with rights and bytes of any size wait in rings, and come back`() throws {
         let lent = try lend(to: homes.runtime())
         let reply = try MachPort(nameServer: try lent.sender.channel.retainedRuntime().nameServer)
         try lent.sender.send(
@@ -553,7 +554,7 @@ import Testing
 
     // MARK: Borrowers that hand the port over
 
-    /// A borrowed port at which messages wait that have come with it, and in a lane.
+    /// A borrowed port at which messages wait that have come with it, and in a ring.
     private func lendWithQueues() throws -> Lent {
         let lent = try lend(waiting: 1...100, to: homes.runtime())
         try send(101...200, by: lent.sender)
@@ -569,7 +570,7 @@ import Testing
             try claimant.fail()
         }
         #expect(waitUntil { !lent.port.receiver.intake.isPaused })
-        // By a lane behind those that were stopped.
+        // By a ring behind those that were stopped.
         try send(201...300, by: lent.sender)
         #expect(try ids(lent.port, 140) == Array(11...150))
         try send(301...310, by: lent.sender)
@@ -660,7 +661,7 @@ import Testing
         #expect(try ids(try lent.loan.takeBack(before: .patience), 1) == [2])
     }
 
-    /// A process that sends by ZeroMQ alone, and does not answer, lets hand-overs fail before lanes are stopped.
+    /// A process that sends by ZeroMQ alone, and does not answer, lets hand-overs fail before rings are stopped.
     @Test func `a hand-over that fails early keeps the order, and the descriptors`() throws {
         let lent = try lendWithQueues()
         let pipes = [SentPipe(), SentPipe()]
@@ -682,8 +683,8 @@ import Testing
         }
     }
 
-    /// The poller takes what is in the stopped lane, and its last look finds the bell of the next one.
-    @Test func `a poller that empties a stopped lane hears of the next one`() throws {
+    /// The poller takes what is in the stopped ring, and its last look finds the bell of the next one.
+    @Test func `a poller that empties a stopped ring hears of the next one`() throws {
         let lent = try lend(to: homes.runtime())
         try send(1...10, by: lent.sender)
         #expect(try ids(lent.port, 1) == [1])
@@ -737,7 +738,7 @@ import Testing
     // MARK: Hostile borrowers
 
     /// Claims a port as no borrower of this library does.
-    @Test func `a borrower that hands over anything but lanes gets no more than the port`() throws {
+    @Test func `a borrower that hands over anything but rings gets no more than the port`() throws {
         let (lender, borrower) = (homes.runtime(), homes.runtime())
         let port = try MachPort(nameServer: lender.nameServer)
         let sender = try homes.right(to: port, in: homes.runtime())
@@ -751,20 +752,20 @@ import Testing
         let taken = try TakenCount(try #require(begin.descriptor(ofComponent: 3)))
 
         let home = PortID(incarnation: borrower.channels.incarnation, number: 77)
-        let one = MessageSender(pid: 1, uid: geteuid(), gid: getegid())
+        let one = SenderCredentials(pid: 1, uid: geteuid(), gid: getegid())
         var pipe: [Int32] = [-1, -1]
         #expect(Glibc.pipe(&pipe) == 0)
         for descriptor in [open("/", O_RDONLY), open("/dev/full", O_RDWR), pipe[0], pipe[1]] {
-            let lane = MachPort.Message(lane: MessageDescriptor(owning: descriptor), of: .random(), one, at: home)
-            try desk.send(lane, before: .patience)
+            let ring = MachPort.Message(ring: MessageDescriptor(owning: descriptor), of: .random(), one, at: home)
+            try desk.send(ring, before: .patience)
         }
-        // A lane whose words are no lane's.
-        let (descriptor, memory) = try #require(LaneMemory.make())
+        // A ring whose words are no ring's.
+        let (descriptor, memory) = try #require(RingMemory.make())
         memory.head.pointee.store(.max, ordering: .relaxed)
         memory.tail.pointee.store(.max, ordering: .relaxed)
         let copy = try MessageDescriptor(duplicating: descriptor.number)
-        try desk.send(MachPort.Message(lane: copy, of: .random(), one, at: home), before: .patience)
-        try desk.send(MachPort.Message(.lane), before: .patience)
+        try desk.send(MachPort.Message(ring: copy, of: .random(), one, at: home), before: .patience)
+        try desk.send(MachPort.Message(.ring), before: .patience)
         try desk.send(MachPort.Message(id: 99), before: .patience)
 
         try answers.send(MachPort.Message(.ready, [MachPort.Message.bytes(of: [home.number])]), before: .patience)
@@ -799,7 +800,7 @@ import Testing
         #expect(try ids(try lent.loan.takeBack(before: .patience), 2) == [4, 5])
     }
 
-    @Test func `a lane of rubbish is none of the messages that come back`() throws {
+    @Test func `a ring of rubbish is none of the messages that come back`() throws {
         let borrower = homes.runtime()
         let lent = try lend(to: borrower)
         let peers = try (0..<3).map { _ in try HostilePeer(to: lent.port) }
@@ -807,7 +808,7 @@ import Testing
         peers[0].move(headTo: peers[0].memory.size - 8)
         peers[1].announce(at: 0)
         for offset in stride(from: 24, to: 100_000, by: 24) {
-            peers[2].write(LaneMemory.Kind.message, [0, 0], at: offset)
+            peers[2].write(RingMemory.Kind.message, [0, 0], at: offset)
         }
         try send(1...3, by: lent.sender)
         lent.port.invalidate()
@@ -923,7 +924,7 @@ import Testing
         #expect(await one == "unanswered")
     }
 
-    /// A sender asks the borrower for a lane when the port has ended there, and is about to go back.
+    /// A sender asks the borrower for a ring when the port has ended there, and is about to go back.
     @Test func `what is sent to a borrower that has ended the port goes to the lender`() throws {
         let borrower = homes.runtime()
         let lent = try lend(to: borrower)
@@ -938,7 +939,7 @@ import Testing
         try lent.port.schedule(in: loop.loop)
         try send(1...1, by: sender)
         #expect(isHandling.wait(until: .patience))
-        // Another sender that knows the port, and has no lane yet.
+        // Another sender that knows the port, and has no ring yet.
         let runtime = homes.runtime()
         let other = try runtime.nameServer.port(forName: "service")
         other.onInvalidation {}
@@ -949,7 +950,7 @@ import Testing
         lent.port.receiver.invalidate(waitsUntil: nil)
         let sending = try RunLoopThread { _ in _ = try? other.send(MachPort.Message(id: 2), before: .patience) }
         defer { sending.stop() }
-        #expect(waitUntil { peer.state.withLock { $0.lane.isAsked } || peer.sentCount > 0 })
+        #expect(waitUntil { peer.state.withLock { $0.ring.isAsked } || peer.sentCount > 0 })
         // Both sides have read what the other has sent.
         for _ in 0..<2 {
             for runtime in [borrower, runtime] {
@@ -965,7 +966,7 @@ import Testing
         #expect(try ids(try lent.loan.takeBack(before: .patience), 1) == [2])
     }
 
-    /// Processes that are killed under load, with requests that fill a lane.
+    /// Processes that are killed under load, with requests that fill a ring.
     @Test func `each request at processes that are killed again and again ends`() async throws {
         let desk = try Desk(sandbox)
         defer { desk.port.invalidate() }

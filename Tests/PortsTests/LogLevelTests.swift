@@ -14,13 +14,13 @@ import Testing
         let child: Child
         let file: String
 
-        init(_ words: String..., level: String, lanes: String? = nil, in sandbox: Sandbox) {
+        init(_ words: String..., level: String, environment: [String: String] = [:], in sandbox: Sandbox) {
             file = sandbox.file("\(words[0]).log")
             child = Child(
                 [
                     "/bin/sh", "-c", "export PORTS_LOG_LEVEL=\(level); exec \"$0\" \"$@\" 2>\(file)", Child.program,
                 ] + words,
-                environment: ["PORTS_DIRECTORY": sandbox.path].merging(lanes.map { ["PORTS_LANES": $0] } ?? [:]) { $1 })
+                environment: ["PORTS_DIRECTORY": sandbox.path].merging(environment) { $1 })
         }
 
         var lines: [Substring] { Target.lines(of: file) }
@@ -92,15 +92,21 @@ import Testing
         #expect(asker.lines.count == (isTold ? 1 : 0), "\(asker.lines)")
     }
 
-    @Test(arguments: [("nver", true), ("never", false), ("", false)])
-    func `a word about lanes that is unknown is told once`(_ word: String, _ isTold: Bool) throws {
+    @Test(arguments: [
+        ("PORTS_SHARED_MEMORY", "nver", "PORTS_SHARED_MEMORY is “nver”, and the only word that it takes is never"),
+        ("PORTS_SHARED_MEMORY", "never", nil), ("PORTS_SHARED_MEMORY", "", nil),
+        ("PORTS_LANES", "never", "PORTS_LANES is called PORTS_SHARED_MEMORY now"), ("PORTS_LANES", "", nil),
+    ])
+    func `a word about shared memory that is unknown is told once, and so is the former name`(
+        _ name: String, _ word: String, _ text: String?
+    ) throws {
         let port = try LocalMessagePort(name: "test", nameServer: sandbox.names)
-        let asker = Logging("ask-for-ever", level: "", lanes: word, in: sandbox)
-        let text = "PORTS_LANES is “\(word)”, and the only word that it takes is never"
-        if isTold { #expect(waitUntil { asker.tells(text) }) }
+        let environment = ["PORTS_SHARED_MEMORY": ""].merging([name: word]) { $1 }
+        let asker = Logging("ask-for-ever", level: "", environment: environment, in: sandbox)
+        if let text { #expect(waitUntil { asker.tells(text) }) }
         let control = sandbox.names.runtime.control
         #expect(waitUntil { !control.watchers(of: port.port.id.number).isEmpty })
-        #expect(asker.lines.count == (isTold ? 1 : 0), "\(asker.lines)")
+        #expect(asker.lines.count == (text == nil ? 0 : 1), "\(asker.lines)")
     }
 
     @Test func `at the level debug, each state of a connection is told, and no message`() throws {
@@ -112,7 +118,7 @@ import Testing
             waitUntil {
                 asker.tells(
                     "connecting to process", "connected to",
-                    "opened a \(Sandbox.hasLanes ? "lane" : "socket") to port “test”")
+                    "opened a \(Sandbox.hasRings ? "ring" : "socket") to port “test”")
             })
         #expect(waitUntil { !control.watchers(of: number).isEmpty })
         for connection in control.watchers(of: number) { connection.cut() }

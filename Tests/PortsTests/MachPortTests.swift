@@ -210,7 +210,7 @@ import Testing
         #expect(answer.id == 2)
         #expect(answer.components == components)
         #expect(answer.replyPort == nil)
-        #expect(answer.sender == MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()))
+        #expect(answer.sender == SenderCredentials(pid: getpid(), uid: geteuid(), gid: getegid()))
         thread.stop()
     }
 

@@ -48,7 +48,7 @@ extension MachPort.Message {
 }
 
 /// The ways from a sender to a port.
-enum Way: CaseIterable { case thread, lane, zeroMQ }
+enum Way: CaseIterable { case thread, ring, zeroMQ }
 
 /// Messages that carry descriptors.
 @Suite(.ownThread) struct MessageDescriptorTests {
@@ -56,8 +56,8 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
     /// A runtime lives as long as the test.
     private let runtimes = Shared<[PortRuntime]>([])
 
-    private func runtime(_ lanes: PortRuntime.Lanes = .whenPossible) -> PortRuntime {
-        let runtime = PortRuntime(directory: sandbox.path, lanes: lanes)
+    private func runtime(_ sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible) -> PortRuntime {
+        let runtime = PortRuntime(directory: sandbox.path, sharedMemory: sharedMemory)
         runtimes.withLock { $0.append(runtime) }
         return runtime
     }
@@ -356,7 +356,7 @@ enum Way: CaseIterable { case thread, lane, zeroMQ }
     // MARK: Processes
 
     // By ZeroMQ, a killed sender loses what has not left its process.
-    @Test(.enabled(if: Sandbox.hasLanes))
+    @Test(.enabled(if: Sandbox.hasRings))
     func `descriptors of a killed sender come with their messages`() throws {
         let port = try MachPort(nameServer: sandbox.names)
         try sandbox.names.register(port, name: "kept")

@@ -284,11 +284,11 @@ import Testing
         withExtendedLifetime((runtimes, thread)) {}
     }
 
-    @Test(arguments: [PortRuntime.Lanes.never, .whenPossible])
+    @Test(arguments: [PortRuntime.SharedMemoryUse.never, .whenPossible])
     func `a reply that has come counts, though its server is dead before anybody takes it`(
-        _ lanes: PortRuntime.Lanes
+        _ sharedMemory: PortRuntime.SharedMemoryUse
     ) throws {
-        let sandbox = Sandbox(lanes: lanes)
+        let sandbox = Sandbox(sharedMemory: sharedMemory)
         let desk = try Desk(sandbox)
         let child = Child("answer", "right", in: sandbox)
         let server = RemoteMessagePort(try desk.report())
@@ -297,8 +297,8 @@ import Testing
         try ThreadRunLoop.current.perform {
             #expect(child.wait() == 0)
             #expect(waitUntil { !server.isValid })
-            // By a lane, the news of the death takes the reply.
-            if lanes == .whenPossible { return }
+            // By a ring, the news of the death takes the reply.
+            if sharedMemory == .whenPossible { return }
             // The request goes on.
             #expect(
                 !waitUntil(before: .now + .milliseconds(500)) { pending.pendingCount(to: server.sendRight.id) == 0 })

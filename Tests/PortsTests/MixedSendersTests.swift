@@ -18,11 +18,11 @@ import Testing
         let right: MachPort.SendRight
         let got = Shared<[UInt32]>([])
 
-        init(_ homes: Homes, _ lanes: PortRuntime.Lanes) throws {
-            let runtime = homes.runtime(lanes)
+        init(_ homes: Homes, _ sharedMemory: PortRuntime.SharedMemoryUse) throws {
+            let runtime = homes.runtime(sharedMemory)
             let got = got
             port = try MachPort(nameServer: runtime.nameServer) { message in got.withLock { $0.append(message.id) } }
-            right = try homes.right(to: port, in: homes.runtime(lanes))
+            right = try homes.right(to: port, in: homes.runtime(sharedMemory))
         }
 
         /// Runs the current loop until the port has got a number of messages.
@@ -36,11 +36,11 @@ import Testing
         }
     }
 
-    @Test(arguments: [PortRuntime.Lanes.whenPossible, .never], [1, 2, 40, 200])
+    @Test(arguments: [PortRuntime.SharedMemoryUse.whenPossible, .never], [1, 2, 40, 200])
     func `a loop that handles one message a run gets those of other processes, too`(
-        _ lanes: PortRuntime.Lanes, _ own: Int
+        _ sharedMemory: PortRuntime.SharedMemoryUse, _ own: Int
     ) throws {
-        let served = try Served(homes, lanes)
+        let served = try Served(homes, sharedMemory)
         try served.port.schedule(in: .current)
         defer { served.port.invalidate() }
         try served.right.send(MachPort.Message(id: 0), before: .patience)
@@ -54,10 +54,11 @@ import Testing
         }
     }
 
-    @Test(arguments: [PortRuntime.Lanes.whenPossible, .never])
-    func `a port that has come with many messages hears all senders`(_ lanes: PortRuntime.Lanes) throws {
-        let first = homes.runtime(lanes)
-        let (home, sender) = (homes.runtime(lanes), homes.runtime(lanes))
+    @Test(arguments: [PortRuntime.SharedMemoryUse.whenPossible, .never])
+    func `a port that has come with many messages hears all senders`(_ sharedMemory: PortRuntime.SharedMemoryUse) throws
+    {
+        let first = homes.runtime(sharedMemory)
+        let (home, sender) = (homes.runtime(sharedMemory), homes.runtime(sharedMemory))
         let port = try MachPort(nameServer: first.nameServer)
         let right = try homes.right(to: port, in: sender)
         for _ in 0..<500 { try port.sendRight.send(MachPort.Message(id: 1)) }

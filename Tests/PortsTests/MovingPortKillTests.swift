@@ -43,7 +43,7 @@ import Testing
         Scale.show("\(victim) killed: the port lives on in \(survivals) of \(rounds) rounds")
     }
 
-    @Test(arguments: Sandbox.hasLanes ? ["move-often", "lend-often"] : ["move-often"])
+    @Test(arguments: Sandbox.hasRings ? ["move-often", "lend-often"] : ["move-often"])
     func `moves and loans leave no descriptor behind`(_ command: String) throws {
         let desk = try Desk(sandbox)
         let child = Child(command, "\(Scale.count(20, long: 300))", in: sandbox)

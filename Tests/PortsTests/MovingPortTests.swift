@@ -13,9 +13,11 @@ import Testing
 
     init() { homes = Homes(sandbox) }
 
-    private func runtime(_ lanes: PortRuntime.Lanes = .whenPossible) -> PortRuntime { homes.runtime(lanes) }
+    private func runtime(_ sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible) -> PortRuntime {
+        homes.runtime(sharedMemory)
+    }
 
-    private func lanes(_ way: Way) -> PortRuntime.Lanes { way == .zeroMQ ? .never : .whenPossible }
+    private func sharedMemory(_ way: Way) -> PortRuntime.SharedMemoryUse { way == .zeroMQ ? .never : .whenPossible }
 
     private func right(to port: MachPort, in runtime: PortRuntime) throws -> MachPort.SendRight {
         try homes.right(to: port, in: runtime)
@@ -109,7 +111,7 @@ import Testing
     /// It has no connection of ZeroMQ, so none of its messages can be on their way.
     @Test func `a process that reads and does not answer delays a move by seconds`() throws {
         let port = try MachPort(nameServer: homes.runtime().nameServer)
-        guard port.runtime.control.takesLanes else { return }
+        guard port.runtime.control.takesRings else { return }
         let sender = try homes.right(to: port, in: homes.runtime())
         try sender.send(MachPort.Message(id: 1), before: .patience)
         let peer = try HostilePeer(to: port)
@@ -141,18 +143,18 @@ import Testing
     @Test func `an owner knows who sends by ZeroMQ, also after the connection was cut`() throws {
         let port = try MachPort(nameServer: homes.runtime().nameServer)
         let runtime = homes.runtime()
-        guard runtime.control.takesLanes else { return }
+        guard runtime.control.takesRings else { return }
         let sender = try homes.right(to: port, in: runtime)
         let isSent = Latch()
-        // That thread waits for no lane.
+        // That thread waits for no ring.
         try runtime.housekeeping.perform {
             if (try? sender.send(MachPort.Message(id: 1), before: .patience)) != nil { isSent.open() }
         }
         #expect(isSent.wait(until: .patience))
-        #expect(waitUntil { port.receiver.laneless.withLock { $0 } == [runtime.incarnation] })
-        port.receiver.laneless.withLock { $0 = [] }
+        #expect(waitUntil { port.receiver.ringless.withLock { $0 } == [runtime.incarnation] })
+        port.receiver.ringless.withLock { $0 = [] }
         try sender.channel.connectToOwner(before: .patience)?.cut()
-        #expect(waitUntil { port.receiver.laneless.withLock { $0 } == [runtime.incarnation] })
+        #expect(waitUntil { port.receiver.ringless.withLock { $0 } == [runtime.incarnation] })
     }
 
     @Test func `nobody takes from a port that moves, also when somebody has looked into its queue`() throws {
@@ -298,7 +300,7 @@ import Testing
         #expect(waitUntil { port.receiver.invalidated.value != nil })
     }
 
-    @Test func `a port whose last move has failed moves, also when a sender has no lane`() throws {
+    @Test func `a port whose last move has failed moves, also when a sender has no ring`() throws {
         let port = try MachPort(nameServer: runtime().nameServer)
         let sender = try right(to: port, in: runtime(.never))
         for id in 1...3 as ClosedRange<UInt32> {
@@ -362,9 +364,9 @@ import Testing
 
     @Test(arguments: Way.allCases)
     func `a port moves with what waits, and its senders follow`(_ way: Way) throws {
-        let owner = runtime(lanes(way))
+        let owner = runtime(sharedMemory(way))
         let port = try MachPort(nameServer: owner.nameServer)
-        let sender = way == .thread ? port.sendRight : try right(to: port, in: runtime(lanes(way)))
+        let sender = way == .thread ? port.sendRight : try right(to: port, in: runtime(sharedMemory(way)))
         for id in 1...10 { try sender.send(MachPort.Message(id: UInt32(id)), before: .patience) }
         let moved = try move(port, to: runtime())
         #expect(moved.id == port.id)
@@ -400,7 +402,7 @@ import Testing
     }
 
     @Test func `a port that stays has its descriptors, and one that has not come keeps no port from moving`() throws {
-        let (pipe, own) = (SentPipe(), MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()))
+        let (pipe, own) = (SentPipe(), SenderCredentials(pid: getpid(), uid: geteuid(), gid: getegid()))
         let message = LocalMessage(
             kind: .request, id: 3, request: 4,
             components: [
@@ -667,13 +669,13 @@ import Testing
     @Test(arguments: Way.allCases)
     func `nothing is lost, doubled or out of order while a port moves`(_ way: Way) throws {
         let moves = Scale.count(30, long: 1000)
-        let homes = (0..<3).map { _ in runtime(lanes(way)) }
+        let homes = (0..<3).map { _ in runtime(sharedMemory(way)) }
         let port = try MachPort(queueLimit: 100, nameServer: homes[0].nameServer)
         let rights =
             try way == .thread
             ? homes.map { try right(to: port, in: $0) }
             : [
-                right(to: port, in: runtime(lanes(way))), right(to: port, in: runtime(lanes(way))),
+                right(to: port, in: runtime(sharedMemory(way))), right(to: port, in: runtime(sharedMemory(way))),
             ]
         let isOver = Shared(false)
         let sent = Shared([Int](repeating: 0, count: rights.count))

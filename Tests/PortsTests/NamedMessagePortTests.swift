@@ -110,7 +110,7 @@ import Testing
         let port = PortIdentity(PortID(incarnation: .random(), number: 1))
         let other = PortIdentity(PortID(incarnation: .random(), number: 1))
         func follows(_ error: PortError, isSent: Bool, mayRepeat: Bool = false) -> Bool {
-            var attempts = Attempts(mayRepeat: mayRepeat)
+            var attempts = RequestAttempts(mayRepeat: mayRepeat)
             return (try? attempts.pause(after: error, isSent: isSent, from: port.id, before: .now + .seconds(9))) != nil
         }
         #expect(follows(.refused(port: port), isSent: true))

@@ -31,8 +31,8 @@ import Testing
         #expect(map.ports.map(\.names) == [["owned"], ["second", "test"]])
         #expect(map.ports.map(\.owner) == [child.pid, getpid()])
         #expect(map.ports[0].id == right.id.description)
-        #expect(map.ports[0].service?.condition == .unserved)
-        #expect(map.ports[0].service?.queue.waiting == 3)
+        #expect(map.ports[0].info?.condition == .unserved)
+        #expect(map.ports[0].info?.queue.waiting == 3)
         let sent = try #require(map.edges.first { $0.port == map.ports[0].id })
         #expect(sent.sender == getpid())
         #expect(sent.sent == 3)
@@ -67,7 +67,7 @@ import Testing
         let runtime = PortRuntime(directory: sandbox.path)
         let map = try await runtime.nameServer.map(observing: .milliseconds(100), before: .patience)
         #expect(map.ports.count == 150)
-        #expect(map.ports.allSatisfy { $0.service != nil })
+        #expect(map.ports.allSatisfy { $0.info != nil })
         withExtendedLifetime((ports, runtime)) {}
     }
 
@@ -78,7 +78,7 @@ import Testing
         child.stop()
         let map = try await sandbox.names.map(observing: .milliseconds(20), before: .now + .seconds(5))
         #expect(map.processes.filter { !$0.answers }.map(\.pid) == [child.pid])
-        #expect(map.ports.first { $0.names == ["owned"] }.map { $0.service == nil } == true)
+        #expect(map.ports.first { $0.names == ["owned"] }.map { $0.info == nil } == true)
     }
 
     @Test func `who waits for a reply is seen`() async throws {

@@ -22,7 +22,7 @@ import Testing
                 break
             }
             if number == 0 {
-                #expect(message.sender == MessageSender(pid: child.pid, uid: geteuid(), gid: getegid()))
+                #expect(message.sender == SenderCredentials(pid: child.pid, uid: geteuid(), gid: getegid()))
             }
         }
         #expect(child.wait() == 0)

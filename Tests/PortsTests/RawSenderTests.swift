@@ -20,7 +20,7 @@ import ZeroMQ
     }
 
     private func frame(_ size: Int) throws -> [UInt8] {
-        let header = WireHeader(id: 1, count: 1)
+        let header = FrameHeader(id: 1, count: 1)
         var bytes = [UInt8](repeating: 0, count: size)
         bytes.withUnsafeMutableBytes { bytes in
             header.write(to: bytes)
@@ -98,7 +98,7 @@ import ZeroMQ
         let ready = RawStream.ready(["Socket-Type": "PUSH", "Peer-Address": "localhost:1:2:3"])
         let liar = try RawStream(to: path, ready: ready, saying: RawStream.announced(100) + frame(100))
         let sender = try port.receive(before: .patience).sender
-        #expect(sender == MessageSender(pid: getpid(), uid: geteuid(), gid: getegid()))
+        #expect(sender == SenderCredentials(pid: getpid(), uid: geteuid(), gid: getegid()))
         withExtendedLifetime(liar) {}
     }
 

@@ -26,9 +26,9 @@ import Testing
         }
         let runtime = PortRuntime(directory: sandbox.path)
         let right = try await runtime.nameServer.port(forName: "asked", before: .patience)
-        func service() async throws -> PortService { try await right.service(observing: .milliseconds(20)) }
-        #expect(await waitUntil { (try? await service().takers.waitingTasks) == 1 })
-        let idle = try await service()
+        func info() async throws -> PortInfo { try await right.info(observing: .milliseconds(20)) }
+        #expect(await waitUntil { (try? await info().takers.waitingTasks) == 1 })
+        let idle = try await info()
         #expect(idle.condition == .served)
         #expect(idle.requests.oldest.isEmpty)
         #expect(idle.takers.handlers == .init(count: 0, limit: 2))
@@ -39,9 +39,9 @@ import Testing
         let askers = (1...3).map { id in
             Task { try await remote.request(id: UInt32(id), [UInt8(id)], timeout: .seconds(60)) }
         }
-        #expect(await waitUntil { (try? await service().takers.handlers?.count) == 2 })
-        #expect(await waitUntil { (try? await service().queue.waiting) == 1 })
-        let full = try await service()
+        #expect(await waitUntil { (try? await info().takers.handlers?.count) == 2 })
+        #expect(await waitUntil { (try? await info().queue.waiting) == 1 })
+        let full = try await info()
         #expect(full.requests.count == 2)
         #expect(full.requests.oldest.count == 2)
         #expect(full.requests.lasting == 0)
@@ -52,7 +52,7 @@ import Testing
         #expect(full.condition == (full.requests.oldest[0].age < .seconds(2) ? .busy : .stuck))
         opener.finish()
         for asker in askers { _ = try await asker.value }
-        #expect(await waitUntil { (try? await service().requests.count) == 0 })
+        #expect(await waitUntil { (try? await info().requests.count) == 0 })
         server.invalidate()
         try await serving.value
     }
@@ -69,18 +69,18 @@ import Testing
         let runtime = PortRuntime(directory: sandbox.path)
         let right = try await runtime.nameServer.port(forName: "asked", before: .patience)
         try await right.send(MachPort.Message(id: 9), before: .patience)
-        func service() async throws -> PortService { try await right.service(observing: .milliseconds(20)) }
-        #expect(await waitUntil { (try? await service().handling.count) == 1 })
-        let busy = try await service()
+        func info() async throws -> PortInfo { try await right.info(observing: .milliseconds(20)) }
+        #expect(await waitUntil { (try? await info().handling.count) == 1 })
+        let busy = try await info()
         let message = try #require(busy.handling.first)
         #expect(message.id == 9)
         #expect(message.pid == getpid())
         #expect(!message.isRequest)
         #expect(!message.isOlder)
         #expect(busy.requests.oldest.isEmpty)
-        #expect(busy.condition == (message.age < PortService.longHandling ? .busy : .slow))
+        #expect(busy.condition == (message.age < PortInfo.longHandling ? .busy : .slow))
         opener.finish()
-        #expect(await waitUntil { (try? await service().handling.isEmpty) == true })
+        #expect(await waitUntil { (try? await info().handling.isEmpty) == true })
         server.invalidate()
         try await serving.value
     }
@@ -95,16 +95,16 @@ import Testing
         let remote = RemoteMessagePort(right)
         #expect(errorKind { _ = try remote.request(id: 5, timeout: .milliseconds(50)) } == "receiveTimedOut")
         #expect(waitUntil { !kept.withLock { $0.isEmpty } })
-        #expect(waitUntil { (try? right.service(before: .patience).requests.oldest.first?.isCancelled) == true })
-        let service = try right.service(before: .patience)
-        #expect(service.requests.count == 1)
-        #expect(service.requests.oldest.first?.id == 5)
-        #expect(service.takers.handlers == nil)
-        #expect(service.condition != .served)
+        #expect(waitUntil { (try? right.info(before: .patience).requests.oldest.first?.isCancelled) == true })
+        let info = try right.info(before: .patience)
+        #expect(info.requests.count == 1)
+        #expect(info.requests.oldest.first?.id == 5)
+        #expect(info.takers.handlers == nil)
+        #expect(info.condition != .served)
         // Released after the lock.
         _ = kept.withLock { $0.removeFirst() }
-        #expect(try right.service(before: .patience).requests.count == 0)
-        #expect(waitUntil { (try? right.service(before: .patience).condition) == .served })
+        #expect(try right.info(before: .patience).requests.count == 0)
+        #expect(waitUntil { (try? right.info(before: .patience).condition) == .served })
         thread.stop()
     }
 

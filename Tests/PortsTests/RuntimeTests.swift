@@ -11,8 +11,8 @@ import Testing
 @Suite(.ownThread) struct RuntimeTests {
     let sandbox = Sandbox()
 
-    private func runtime(_ lanes: PortRuntime.Lanes = .whenPossible) -> PortRuntime {
-        PortRuntime(directory: sandbox.path, lanes: lanes)
+    private func runtime(_ sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible) -> PortRuntime {
+        PortRuntime(directory: sandbox.path, sharedMemory: sharedMemory)
     }
 
     /// A port of a runtime, registered as "test".

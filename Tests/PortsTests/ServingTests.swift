@@ -296,7 +296,7 @@ import Testing
     }
 
     @Test func `a sender whose drain probe is lost probes again when it is told again`() async throws {
-        let owner = PortRuntime(directory: sandbox.path, lanes: .never)
+        let owner = PortRuntime(directory: sandbox.path, sharedMemory: .never)
         let port = try MachPort(nameServer: owner.nameServer)
         try owner.nameServer.register(port, name: "finishing")
         // The second one keeps the owner waiting while the first is away.

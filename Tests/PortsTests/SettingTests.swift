@@ -34,7 +34,7 @@ import Testing
         await #expect(
             throws: PortError.invalidDuration(name: "duration", value: duration, allowed: .zero ... .seconds(10))
         ) {
-            try await right.service(observing: duration)
+            try await right.info(observing: duration)
         }
         await #expect(throws: PortError.self) { try await sandbox.names.map(observing: duration) }
     }

@@ -44,7 +44,7 @@ import Testing
         [
             ("races", { try NameRaceTests.race(10, rounds: 3, $0) }),
             ("contests", { try NameRaceTests.contend(5, times: 5, $0) }),
-            ("exits", { _ in for way in ExitTests.ways { try ExitTests.leave(way, Sandbox(lanes: .never)) } }),
+            ("exits", { _ in for way in ExitTests.ways { try ExitTests.leave(way, Sandbox(sharedMemory: .never)) } }),
         ],
     ]
 

@@ -38,7 +38,7 @@ import Testing
             let (receiver, inspector) = (port.receiver, runtime.inspector)
             left = receiver
             try runtime.housekeeping.perform {
-                ServiceObservation(receiver, inspector, for: .milliseconds(100)).begin { _ in }
+                PortObservation(receiver, inspector, for: .milliseconds(100)).begin { _ in }
             }
             let isAsked = Latch()
             try runtime.housekeeping.perform { isAsked.open() }

@@ -42,7 +42,9 @@ import Testing
     }
 
     @Test func `all requests of the first moment are answered, though the way back is not there yet`() async throws {
-        let runtimes = (PortRuntime(directory: sandbox.path, lanes: .never), PortRuntime(directory: sandbox.path))
+        let runtimes = (
+            PortRuntime(directory: sandbox.path, sharedMemory: .never), PortRuntime(directory: sandbox.path)
+        )
         let (asked, goOn, count) = (Shared(0), Latch(), 1000)
         let server = try LocalMessagePort(name: "many", nameServer: runtimes.0.nameServer) { _, data in
             if asked.withLock({

@@ -13,8 +13,8 @@ import ZeroMQ
             incarnation: Incarnation(bits: 0x0123_4567_89ab_cdef_0011_2233_4455_6677), number: 0x1122_3344_5566_7788),
         queueLimit: 77, limit: 1 << 33, path: "/run/ports")
 
-    private func header(of bytes: [UInt8]) throws -> WireHeader {
-        try bytes.withUnsafeBytes { try WireHeader(checking: $0) }
+    private func header(of bytes: [UInt8]) throws -> FrameHeader {
+        try bytes.withUnsafeBytes { try FrameHeader(checking: $0) }
     }
 
     private func bytes(of right: WireRight) -> [UInt8] {
@@ -48,7 +48,7 @@ import ZeroMQ
         let read = try header(of: sent)
         #expect(
             read
-                == WireHeader(
+                == FrameHeader(
                     kind: kind, id: .max, request: kind == .message ? 0 : .max - 1, count: 2, replySize: right.count,
                     origin: 0x8765_4321))
     }
@@ -185,7 +185,7 @@ import ZeroMQ
     @Test func `many components are read in one go`() throws {
         // Looking for each from the beginning would take hours.
         let count = 1_000_000
-        let header = WireHeader(count: count)
+        let header = FrameHeader(count: count)
         var sent = try ZeroMQFrame(count: header.componentsOffset)
         sent.withUnsafeMutableBytes { bytes in
             bytes.initializeMemory(as: UInt8.self, repeating: 0)
@@ -198,18 +198,19 @@ import ZeroMQ
         #expect(began.duration(to: .now) < .seconds(20))
     }
 
-    @Test(arguments: [PortRuntime.Lanes.whenPossible, .never])
-    func `malformed frames are dropped and counted, and good ones after them handled`(_ lanes: PortRuntime.Lanes) throws
-    {
+    @Test(arguments: [PortRuntime.SharedMemoryUse.whenPossible, .never])
+    func `malformed frames are dropped and counted, and good ones after them handled`(
+        _ sharedMemory: PortRuntime.SharedMemoryUse
+    ) throws {
         let sandbox = Sandbox()
         let names = PortNameServer(directory: sandbox.path)
         let port = try MachPort(nameServer: names)
         try names.register(port, name: "test")
-        let other = PortRuntime(directory: sandbox.path, lanes: lanes)
+        let other = PortRuntime(directory: sandbox.path, sharedMemory: sharedMemory)
         let right = try other.nameServer.port(forName: "test", before: .patience)
         let bad = Shared(0)
-        // A record that is shorter than any frame ends a lane.
-        let short: [[UInt8]] = lanes == .never ? [[], [1, 2, 3], [1, 2, 3, 4]] : []
+        // A record that is shorter than any frame ends a ring.
+        let short: [[UInt8]] = sharedMemory == .never ? [[], [1, 2, 3], [1, 2, 3, 4]] : []
         for bytes in short + [Array(rich.dropLast()), [UInt8](repeating: 0xFF, count: 64)] {
             var frame = try ZeroMQFrame(count: bytes.count)
             frame.withUnsafeMutableBytes { $0.copyBytes(from: bytes) }
@@ -229,11 +230,11 @@ import ZeroMQ
         "localhost:1:2:4294967295", "localhost:1:4294967296:3", "localhost:1:2:99999999999",
     ])
     func `a sender is read from the address that the kernel's credentials are in`(_ address: String) {
-        let sender = Array(address.utf8).withUnsafeBufferPointer(MessageSender.init)
+        let sender = Array(address.utf8).withUnsafeBufferPointer(SenderCredentials.init)
         let fields = address.split(separator: ":", omittingEmptySubsequences: false)
         let (uid, gid) = (UInt32(fields.dropLast(2).last ?? ""), UInt32(fields.dropLast().last ?? ""))
         if fields.count > 3, let uid, let gid, let pid = Int32(fields.last ?? ""), pid >= 0 {
-            #expect(sender == MessageSender(pid: pid, uid: uid, gid: gid))
+            #expect(sender == SenderCredentials(pid: pid, uid: uid, gid: gid))
         } else {
             #expect(sender == nil)
         }

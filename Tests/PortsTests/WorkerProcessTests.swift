@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test func `a worker does not inherit what a service manager tells its parent, unless it is given that`() {
-        let told = Dictionary(uniqueKeysWithValues: ServiceVariables.names.map { ($0, "told") })
+        let told = Dictionary(uniqueKeysWithValues: ManagerVariables.names.map { ($0, "told") })
         #expect(told.keys.contains("NOTIFY_SOCKET"))
         let environment = told.merging(["PORTS_DIRECTORY": sandbox.path, "OTHER": "x"]) { $1 }
         func inherited(_ given: String...) -> Set<String> {

@@ -7,7 +7,7 @@ struct ManifestTests {
         let manifest = try Repository.text("Package.swift")
         let products = manifest.matches(of: /\.(?:library|executable|plugin)\(\s*name: "?(\w+)/).map { String($0.1) }
         let libraries = [
-            "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "ServiceManager", "PortsInspection",
+            "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "Systemd", "PortsInspection",
             "PortsMetrics",
             "PortsTracing", "NATSPorts",
             "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "XPC", "ZeroMQ",

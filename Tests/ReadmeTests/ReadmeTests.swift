@@ -61,7 +61,7 @@ import Testing
             ["Requests", "Worker", "Parent"].map { "Examples/Workers/\($0)" }
         ),
         (
-            "ServiceManager/ServiceManager.docc/Systemd", ["Serving", "Counter"].map { "Examples/Daemon/\($0)" }
+            "Systemd/Systemd.docc/DaemonUnderSystemd", ["Serving", "Counter"].map { "Examples/Daemon/\($0)" }
         ),
         (
             "TypedPorts/TypedPorts.docc/TypedPorts",
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func `the unit of the page on systemd is the example's`() throws {
-        let page = try Repository.text("Sources/ServiceManager/ServiceManager.docc/Systemd.md")
+        let page = try Repository.text("Sources/Systemd/Systemd.docc/DaemonUnderSystemd.md")
         #expect(try page.contains("```ini\n\(Repository.text("Examples/Daemon/daemon.service"))```"))
     }
 

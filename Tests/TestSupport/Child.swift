@@ -3,12 +3,12 @@ import Glibc
 import RunLoops
 
 /// Keeps other processes to ZeroMQ, if these tests are kept to it.
-private let lanes = getenv("PORTS_LANES").map { ["PORTS_LANES": String(cString: $0)] } ?? [:]
+private let carriers = getenv("PORTS_SHARED_MEMORY").map { ["PORTS_SHARED_MEMORY": String(cString: $0)] } ?? [:]
 
 /// Starts the program that the first word is the path of. Its environment is what is given, and little else.
 package func spawn(_ words: [String], environment: [String: String] = [:]) -> pid_t {
     let all = ["PATH": "/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no"].merging(sanitizerOptions) { $1 }
-        .merging(lanes) { $1 }.merging(environment) { $1 }
+        .merging(carriers) { $1 }.merging(environment) { $1 }
     let arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
     let variables: [UnsafeMutablePointer<CChar>?] = all.map { strdup("\($0.key)=\($0.value)") } + [nil]
     defer { for string in arguments + variables { free(string) } }

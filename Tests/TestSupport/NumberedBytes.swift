@@ -1,4 +1,4 @@
-/// The bytes of a numbered message: of many sizes, one in a hundred of 4 MiB, and one of more than a lane's ring takes.
+/// The bytes of a numbered message: of many sizes, one in a hundred of 4 MiB, and one of more than a ring's ring takes.
 package func numberedBytes(_ number: UInt32) -> [UInt8] {
     let size =
         switch number {

@@ -88,7 +88,7 @@ import Testing
         let endless = try other.client()
         let asking = Task { try await endless.request(CountPrimes(below: 1 << 30), timeout: .seconds(1000)) }
         let port = try other.port
-        #expect(await waitUntil { (try? await port.service(observing: .milliseconds(1)).requests.count) == 1 })
+        #expect(await waitUntil { (try? await port.info(observing: .milliseconds(1)).requests.count) == 1 })
         other.send(signal: SIGKILL)
         await #expect(throws: PortError.becameInvalid(port: port.identity)) { try await asking.value }
     }

@@ -19,8 +19,8 @@ import TypedPorts
     /// A runtime lives as long as the test.
     private let runtimes = Shared<[PortRuntime]>([])
 
-    private func runtime(_ lanes: PortRuntime.Lanes = .whenPossible) -> PortRuntime {
-        let runtime = PortRuntime(directory: folder.path, lanes: lanes)
+    private func runtime(_ sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible) -> PortRuntime {
+        let runtime = PortRuntime(directory: folder.path, sharedMemory: sharedMemory)
         runtimes.withLock { $0.append(runtime) }
         return runtime
     }
@@ -34,9 +34,9 @@ import TypedPorts
         return status.st_size
     }
 
-    @Test(arguments: RoundTripTests.coders, [nil, PortRuntime.Lanes.whenPossible, .never])
+    @Test(arguments: RoundTripTests.coders, [nil, PortRuntime.SharedMemoryUse.whenPossible, .never])
     func `a value has its descriptors in the other process`(
-        _ coder: any MessageCoder, otherRuntime: PortRuntime.Lanes?
+        _ coder: any MessageCoder, otherRuntime: PortRuntime.SharedMemoryUse?
     ) throws {
         let owner = runtime(otherRuntime ?? .whenPossible)
         let sender = otherRuntime == nil ? owner : runtime()
@@ -78,9 +78,9 @@ import TypedPorts
         var count: Int
     }
 
-    @Test(arguments: [PortRuntime.Lanes.whenPossible, .never])
-    func `requests, replies and streams have descriptors`(_ lanes: PortRuntime.Lanes) async throws {
-        let owner = runtime(lanes)
+    @Test(arguments: [PortRuntime.SharedMemoryUse.whenPossible, .never])
+    func `requests, replies and streams have descriptors`(_ sharedMemory: PortRuntime.SharedMemoryUse) async throws {
+        let owner = runtime(sharedMemory)
         let server = try RequestServer(name: "com.example.files", nameServer: owner.nameServer)
         server.handle(Open.self) { request in Files(name: "reply", input: request.size) }
         server.handle(Numbers.self) { request in

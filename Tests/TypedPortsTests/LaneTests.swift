@@ -67,7 +67,7 @@ import Testing
             }
         }
 
-        func service() async -> PortService? { try? await right.service(observing: .milliseconds(20)) }
+        func info() async -> PortInfo? { try? await right.info(observing: .milliseconds(20)) }
 
         func end(_ running: Task<Void, any Error>) async throws {
             gate.open()
@@ -82,11 +82,11 @@ import Testing
         stand.server.handle(Status.self, in: RequestLane(atMost: 2)) { _ in "busy" }
         let running = Task { try await stand.server.run(atMost: 2) }
         let jobs = stand.ask(1...20)
-        #expect(await waitUntil { await stand.service()?.requests.count == 20 })
+        #expect(await waitUntil { await stand.info()?.requests.count == 20 })
         #expect(try await stand.client.request(Status(), timeout: .seconds(60)) == "busy")
         #expect(await waitUntil { stand.gate.begun.withLock { $0.count } >= 2 })
         #expect(stand.gate.begun.withLock { $0.count } == 2)
-        let seen = try #require(await stand.service())
+        let seen = try #require(await stand.info())
         #expect(seen.takers.handlers?.count == 2)
         #expect(seen.takers.handlers?.limit == 4)
         #expect(seen.takers.handlers?.fullLane == nil)
@@ -104,8 +104,8 @@ import Testing
         let stand = try await Stand(folder.path, areTwo: areTwo, jobs: lane)
         let running = Task { try await stand.server.run() }
         let jobs = stand.ask(1...10)
-        #expect(await waitUntil { await stand.service()?.queue.waiting == 7 })
-        let seen = try #require(await stand.service())
+        #expect(await waitUntil { await stand.info()?.queue.waiting == 7 })
+        let seen = try #require(await stand.info())
         #expect(seen.requests.count == 3)
         #expect(seen.takers.handlers?.count == 1)
         #expect(seen.takers.handlers?.limit == 101)
@@ -133,7 +133,7 @@ import Testing
             }
         }
         #expect(await waitUntil { stand.gate.begun.withLock { $0.count } == 2 })
-        #expect(await waitUntil { await stand.service()?.requests.count == 20 })
+        #expect(await waitUntil { await stand.info()?.requests.count == 20 })
         let first = Set(stand.gate.begun.withLock { $0 })
         let finishing = Task { await stand.server.finish(before: .patience) }
         // The name is free at once.
@@ -164,7 +164,7 @@ import Testing
         let stand = try await Stand(folder.path, areTwo: areTwo, jobs: lane)
         let running = Task { try await stand.server.run() }
         let jobs = stand.ask(1...3)
-        #expect(await waitUntil { await stand.service()?.requests.count == 3 })
+        #expect(await waitUntil { await stand.info()?.requests.count == 3 })
         let busy = PortError.serverBusy(port: stand.right.identity, limit: 2)
         for number in 4...6 {
             await #expect(throws: busy) {
@@ -214,13 +214,13 @@ import Testing
         let first = stand.ask([1])
         #expect(await waitUntil { stand.gate.begun.withLock { $0.count } == 1 })
         let others = stand.ask(2...4)
-        #expect(await waitUntil { await stand.service()?.requests.count == 4 })
+        #expect(await waitUntil { await stand.info()?.requests.count == 4 })
         // Behind them, as the lane is full.
         let status = Task { try await stand.client.request(Status(), timeout: .seconds(100)) }
-        #expect(await waitUntil { await stand.service()?.queue.waiting == 1 })
+        #expect(await waitUntil { await stand.info()?.queue.waiting == 1 })
         for task in others { task.cancel() }
         #expect(try await status.value == "fine")
-        #expect(await waitUntil { await stand.service()?.requests.count == 1 })
+        #expect(await waitUntil { await stand.info()?.requests.count == 1 })
         stand.gate.open()
         #expect(try await first[0].value == 1)
         try await stand.end(running)
@@ -233,7 +233,7 @@ import Testing
         let stand = try await Stand(folder.path, areTwo: true, jobs: lane)
         let running = Task { try await stand.server.run() }
         let jobs = stand.ask(1...5)
-        #expect(await waitUntil { await stand.service()?.requests.count == 5 })
+        #expect(await waitUntil { await stand.info()?.requests.count == 5 })
         // A request is in progress before its handler begins.
         #expect(await waitUntil { !stand.gate.begun.withLock { $0.isEmpty } })
         let begun = try #require(stand.gate.begun.withLock { $0.first })

@@ -26,10 +26,10 @@ import Testing
     }
 
     private func pair(
-        lanes: PortRuntime.Lanes = .whenPossible, byteLimit: Int? = nil, messageLimit: Int = 64 << 20
+        sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible, byteLimit: Int? = nil, messageLimit: Int = 64 << 20
     ) throws -> Pair {
-        let owner = PortRuntime(directory: folder.path, lanes: lanes)
-        let sender = PortRuntime(directory: folder.path, lanes: lanes)
+        let owner = PortRuntime(directory: folder.path, sharedMemory: sharedMemory)
+        let sender = PortRuntime(directory: folder.path, sharedMemory: sharedMemory)
         let port = try MachPort(byteLimit: byteLimit, messageLimit: messageLimit, nameServer: owner.nameServer)
         try owner.nameServer.register(port, name: "test")
         return Pair(
@@ -56,9 +56,9 @@ import Testing
         try #require(waitUntil { (try? pass(frame, pair).descriptor(ofComponent: 1)) != nil })
     }
 
-    @Test(arguments: [PortRuntime.Lanes.whenPossible, .never])
-    func `many bytes go as memory, and stay equal`(_ lanes: PortRuntime.Lanes) throws {
-        let pair = try pair(lanes: lanes)
+    @Test(arguments: [PortRuntime.SharedMemoryUse.whenPossible, .never])
+    func `many bytes go as memory, and stay equal`(_ sharedMemory: PortRuntime.SharedMemoryUse) throws {
+        let pair = try pair(sharedMemory: sharedMemory)
         var bytes = [UInt8](repeating: 7, count: LargeBytes.least)
         bytes[bytes.count - 1] = 9
         let sent = Frame(number: 5, pixels: MessageBytes(bytes), others: [MessageBytes([1, 2])])
@@ -171,9 +171,10 @@ import Testing
         withExtendedLifetime(pair) {}
     }
 
-    @Test(arguments: [PortRuntime.Lanes.whenPossible, .never])
-    func `bytes are copied when too many descriptors are in flight`(_ lanes: PortRuntime.Lanes) throws {
-        let pair = try pair(lanes: lanes)
+    @Test(arguments: [PortRuntime.SharedMemoryUse.whenPossible, .never])
+    func `bytes are copied when too many descriptors are in flight`(_ sharedMemory: PortRuntime.SharedMemoryUse) throws
+    {
+        let pair = try pair(sharedMemory: sharedMemory)
         try openWay(pair)
         let frames = try (0..<8).map { number in
             Frame(

@@ -21,9 +21,11 @@ import TypedPorts
         memory.withBytes { bytes in bytes.withUnsafeBytes { Array($0) } }
     }
 
-    @Test(arguments: RoundTripTests.coders, [PortRuntime.Lanes.whenPossible, .never])
-    func `a value has its memory in the other process`(_ coder: any MessageCoder, lanes: PortRuntime.Lanes) throws {
-        let owner = PortRuntime(directory: folder.path, lanes: lanes)
+    @Test(arguments: RoundTripTests.coders, [PortRuntime.SharedMemoryUse.whenPossible, .never])
+    func `a value has its memory in the other process`(
+        _ coder: any MessageCoder, sharedMemory: PortRuntime.SharedMemoryUse
+    ) throws {
+        let owner = PortRuntime(directory: folder.path, sharedMemory: sharedMemory)
         let sender = PortRuntime(directory: folder.path)
         let port = try MachPort(nameServer: owner.nameServer)
         try owner.nameServer.register(port, name: "test")

@@ -132,7 +132,7 @@ import Testing
         server.handle(Count.self) { _ in numbers }
         let running = Task { try await server.run(atMost: 1) }
         let right = try await runtimes[1].nameServer.port(forName: "typed", before: .patience)
-        func service() async -> PortService? { try? await right.service(observing: .milliseconds(20)) }
+        func service() async -> PortInfo? { try? await right.info(observing: .milliseconds(20)) }
         let counting = Task {
             var sum = 0
             for try await number in client.stream(Count(from: 1, to: 3)) { sum += number }

@@ -36,8 +36,8 @@ import TypedPortsTestHelper
     // MARK: A server in another process
 
     private func startServer() -> (server: Child, client: RequestClient, runtime: PortRuntime) {
-        // By ZeroMQ, two queues hold all elements that the reader has not read, and by a lane only one.
-        let runtime = PortRuntime(directory: folder.path, lanes: .never)
+        // By ZeroMQ, two queues hold all elements that the reader has not read, and by a ring only one.
+        let runtime = PortRuntime(directory: folder.path, sharedMemory: .never)
         let server = Child([Child.folder + "/TypedPortsTestHelper"], environment: ["PORTS_DIRECTORY": folder.path])
         return (server, RequestClient("blocks", nameServer: runtime.nameServer), runtime)
     }
@@ -110,7 +110,7 @@ import TypedPortsTestHelper
         let (server, client, runtime) = startServer()
         let reader = Child(
             [Child.folder + "/TypedPortsTestHelper", "read"],
-            environment: ["PORTS_DIRECTORY": folder.path, "PORTS_LANES": "never"])
+            environment: ["PORTS_DIRECTORY": folder.path, "PORTS_SHARED_MEMORY": "never"])
         #expect(await waitUntil { (try? await client.request(ExhaustedStreams())) == 1 })
         _ = try await client.request(Finish(timeout: 60_000))
         #expect(server.isRunning)

@@ -16,7 +16,7 @@ import WorkersTestHelper
         // Without the pools of other tests.
         let runtime = PortRuntime(directory: folder.path)
         let port = try MachPort(nameServer: runtime.nameServer)
-        func pools() async throws -> [PortService.Pool] { try await port.sendRight.service(before: .patience).pools }
+        func pools() async throws -> [PortInfo.Pool] { try await port.sendRight.info(before: .patience).pools }
         #expect(try await pools().isEmpty)
         var options = WorkerPool.Options()
         (options.startTime, options.spares) = (.seconds(60), 1)

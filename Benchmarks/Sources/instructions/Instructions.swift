@@ -53,14 +53,14 @@ struct Instructions {
                 try right.send(id: 1, bytes: payload.span.bytes)
                 try serve(loop, until: handled + 1)
             }
-        case "lane", "lane-send":
+        case "ring", "ring-send":
             // From another runtime of the process, as from another process.
             try PortNameServer.shared.register(port, name: "instructions \(getpid())")
             let other = PortRuntime()
             let remote = try other.nameServer.port(forName: "instructions \(getpid())")
             try remote.send(id: 1, bytes: payload.span.bytes)
             while handled == 0 { _ = try loop.runInMode(.default, seconds: 1) }
-            if work == "lane-send" {
+            if work == "ring-send" {
                 for _ in 0..<count { try remote.send(id: 1, bytes: payload.span.bytes) }
             } else {
                 for _ in 0..<count / 100 {

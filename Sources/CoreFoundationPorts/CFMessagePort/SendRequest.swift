@@ -25,15 +25,16 @@ extension MessagePortBody {
         id: Int32, _ data: CFData?, sendTimeout: CFTimeInterval, replyTimeout: CFTimeInterval, mode: CFRunLoopMode
     ) throws(PortError) -> [UInt8]? {
         let wait = ReplyWait(mode: mode)
-        let reply = try AwaitedReply(
-            of: remote, id: UInt32(bitPattern: id), data.map(Array.init(_:)), replyLimit: Self.messageLimit,
-            before: .init(after: sendTimeout), whenDone: wait.wake)
+        let message = MachPort.Message(id: UInt32(bitPattern: id), data: data.map(Array.init(_:)))
+        let reply = try AskedReply(
+            of: remote, message, replyLimit: Self.messageLimit, before: .init(after: sendTimeout)
+        ) { _ in wait.wake() }
         // An invalidation on another thread ends the wait.
         state.withLock { $0.waiters[ObjectIdentifier(wait)] = wait.wake }
         defer { state.withLock { $0.waiters[ObjectIdentifier(wait)] = nil } }
         wait.run(until: .init(after: replyTimeout)) { !reply.isDone && state.withLock { !$0.endsRequests } }
         if !reply.isDone, state.withLock({ $0.endsRequests }) { throw .becameInvalid(port: remote.identity) }
-        return try reply.data()
+        return try reply.message().data
     }
 }
 

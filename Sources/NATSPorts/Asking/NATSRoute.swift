@@ -39,9 +39,9 @@
         private nonisolated(nonsending) func reply(
             to frame: [UInt8], before deadline: ContinuousClock.Instant
         ) async throws -> MachPort.Message {
-            let asked = AskedReply()
+            let asked = AwaitedAnswer()
             let number = try await ask(frame, asked, deadline: deadline, before: deadline)
-            let outcome: AskedReply.Outcome
+            let outcome: AwaitedAnswer.Outcome
             do { outcome = try await asked.outcome(on: connection.runtime) } catch {
                 connection.release(number)
                 throw error

@@ -69,7 +69,7 @@
         /// - Returns: Nil when there is no such question.
         func answer(
             to question: String, _ requests: [KnownRequest], _ statistics: ServiceStatistics,
-            inProgress: [EntranceRequest]
+            inProgress: [ForeignRequest]
         ) -> [UInt8]? {
             let parts = question.split(separator: ".", omittingEmptySubsequences: false)
             guard parts.count >= 2 else { return nil }
@@ -128,7 +128,7 @@
             case oldest = "oldest_request"
         }
 
-        init(_ requests: [EntranceRequest]) {
+        init(_ requests: [ForeignRequest]) {
             count = requests.count
             oldest = requests.map { $0.since.duration(to: .now).nanoseconds }.max()
         }

@@ -1,5 +1,5 @@
 /// The bytes that a sender may have in flight to a port with a byte limit. The port returns credit by packets or, inside a
-/// runtime, by calls. A lane has no need of it, because its sender sees what was taken.
+/// runtime, by calls. A ring has no need of it, because its sender sees what was taken.
 struct Credit {
     /// The most bytes in flight, beyond one message; 0: any number.
     private let limit: Int

@@ -1,7 +1,7 @@
 import CRunLoopShims
 import ZeroMQ
 
-/// A message in memory of its own, which a record of a lane announces: its number and its size, 64 bits each.
+/// A message in memory of its own, which a record of a ring announces: its number and its size, 64 bits each.
 enum Large {
     static let recordSize = 16
 

@@ -141,7 +141,7 @@ struct ZeroMQConnection: ~Copyable {
 
 extension ZeroMQFrame {
     fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
-        let header = WireHeader(kind: .drainProbe, request: number, origin: origin)
+        let header = FrameHeader(kind: .drainProbe, request: number, origin: origin)
         try self.init(count: header.componentsOffset)
         withUnsafeMutableBytes { header.write(to: $0) }
     }

@@ -28,7 +28,7 @@ final class CheckInExpectation: Sendable {
         }
     }
 
-    func isMet(by sender: MessageSender) -> Bool {
+    func isMet(by sender: SenderCredentials) -> Bool {
         sender.uid == geteuid() && pid.withLock { $0 == sender.pid }
     }
 

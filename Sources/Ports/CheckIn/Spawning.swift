@@ -104,7 +104,7 @@ extension WorkerProcess.Configuration.Environment {
         while isInherited, let entry = inherited.pointee {
             let variable = String(cString: entry)
             let name = String(variable.prefix { $0 != "=" })
-            if changes[name] == nil, !ServiceVariables.names.contains(name) { entries.append(variable) }
+            if changes[name] == nil, !ManagerVariables.names.contains(name) { entries.append(variable) }
             inherited += 1
         }
         return entries

@@ -15,14 +15,14 @@ extension WorkerProcess.Configuration {
     /// The kernel's limits of a process. Nil stands for this process's own, and no limit can be above that.
     public struct Limits: Sendable, Hashable {
         /// The address space, in bytes: `RLIMIT_AS`. A Swift program needs some hundred MiB, however little of it is in
-        /// use, and 64 MiB for each process that sends to it by a lane. Beyond it, an allocation ends the program.
+        /// use, and 64 MiB for each process that sends to it by a ring. Beyond it, an allocation ends the program.
         public var addressSpace: Int?
         /// The time on processors, in whole seconds: `RLIMIT_CPU`. Beyond it, the kernel kills the program.
         public var processorTime: Duration?
         /// The number of descriptors: `RLIMIT_NOFILE`.
         public var openFiles: Int?
         /// The size of a file that the program writes, in bytes: `RLIMIT_FSIZE`. Beyond it, SIGXFSZ ends the program.
-        /// Lanes need files of 64 MiB.
+        /// Rings need files of 64 MiB.
         public var fileSize: Int?
         /// The size of the file that a crash leaves, in bytes: `RLIMIT_CORE`.
         public var coreSize: Int?

@@ -12,8 +12,8 @@ final class ControlConnection: Sendable {
     let socket: ControlSocket
     /// The number that the peer has given this process, for frames to the peer.
     let ownOrigin: UInt32
-    /// Whether the peer can map lanes.
-    let takesLanes: Bool
+    /// Whether the peer can map rings.
+    let takesRings: Bool
     /// Whether messages to the peer may have descriptors.
     let takesDescriptors: Bool
     private let takesReasons: Bool
@@ -60,7 +60,7 @@ final class ControlConnection: Sendable {
         incarnation = hello.incarnation
         process = KnownProcess(pid)
         ownOrigin = hello.origin
-        takesLanes = hello.takesLanes
+        takesRings = hello.takesRings
         takesDescriptors = hello.takesDescriptors
         takesReasons = hello.takesReasons
     }

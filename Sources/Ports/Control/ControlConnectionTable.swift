@@ -22,13 +22,13 @@ final class ControlConnectionTable: Sendable {
         var isClosed = false
         var origins: Origins
         let incarnation: Incarnation
-        let takesLanes: Bool
+        let takesRings: Bool
         weak var events: (any RuntimeEvents)?
 
         mutating func hello(to peer: Incarnation, _ pid: pid_t) -> ControlHello {
             ControlHello(
                 incarnation: incarnation, origin: origins.number(of: .init(incarnation: peer, pid: pid)),
-                takesLanes: takesLanes)
+                takesRings: takesRings)
         }
 
         func connection(_ origin: UInt32) -> ControlConnection? {
@@ -68,14 +68,14 @@ final class ControlConnectionTable: Sendable {
     static let manyPackets = 1 << 20
     let waitingPackets = Atomic(0)
 
-    /// Whether this process can map lanes.
-    let takesLanes: Bool
+    /// Whether this process can map rings.
+    let takesRings: Bool
 
     init(
-        _ incarnation: Incarnation, _ housekeeping: Housekeeping, origins: Origins = Origins(), takesLanes: Bool = true
+        _ incarnation: Incarnation, _ housekeeping: Housekeeping, origins: Origins = Origins(), takesRings: Bool = true
     ) {
-        state = Lock(State(origins: origins, incarnation: incarnation, takesLanes: takesLanes))
-        self.takesLanes = takesLanes
+        state = Lock(State(origins: origins, incarnation: incarnation, takesRings: takesRings))
+        self.takesRings = takesRings
         self.incarnation = incarnation
         self.housekeeping = housekeeping
     }

@@ -31,7 +31,7 @@ final class AnswerSender: Sendable {
     }
 
     private func message(_ kind: AnswerKind, _ bytes: [UInt8]) throws(PortError) -> OutgoingMessage {
-        let header = WireHeader(id: kind.rawValue, count: 1)
+        let header = FrameHeader(id: kind.rawValue, count: 1)
         let size = try asker.check(size: header.componentsOffset + bytes.count)
         if asker.isLocal {
             return .local(

@@ -55,7 +55,7 @@ final class Inspector: Sendable {
         let effort: Effort =
             switch question {
             case .statistics: .short
-            case .service(let duration): duration > Self.shortObservation ? .long : .short
+            case .info(let duration): duration > Self.shortObservation ? .long : .short
             case .recordings, .monitor: .stream
             }
         guard let answer = answer(to: packet, effort) else { answer(to: packet, .refusal)?.send(.busy); return }
@@ -69,9 +69,9 @@ final class Inspector: Sendable {
             statistics.collect(for: number) { found in
                 if let statistics = found.statistics { answer.send(statistics) } else { answer.send(.noPort) }
             }
-        case .service(let duration):
-            ServiceObservation(port, self, for: duration).begin { service in
-                if let service { answer.send(service) } else { answer.send(.noPort) }
+        case .info(let duration):
+            PortObservation(port, self, for: duration).begin { info in
+                if let info { answer.send(info) } else { answer.send(.noPort) }
             }
         case .recordings(let duration): record(port, for: duration, answer)
         case .monitor(let filter): monitor(port, filter, answer)
@@ -141,7 +141,7 @@ final class Inspector: Sendable {
     }
 
     /// Whether nobody waits for the reply to a request.
-    func isCancelled(_ request: RequestEntries.Entry) -> Bool {
+    func isCancelled(_ request: RequestRecords.Entry) -> Bool {
         context.channels.existing(request.asker)?.isValid == false || context.notices.isCancelled(request.id)
     }
 

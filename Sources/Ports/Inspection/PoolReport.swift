@@ -17,18 +17,18 @@ package struct PoolReport: Sendable {
     package let spares: Int
     package let waiting: Int
     package let restarts: Int
-    package let workers: [PortService.Worker]
+    package let workers: [PortInfo.Worker]
     package let tally: Tally
 
     package init(
-        name: String, count: Int, spares: Int, waiting: Int, restarts: Int, workers: [PortService.Worker], tally: Tally
+        name: String, count: Int, spares: Int, waiting: Int, restarts: Int, workers: [PortInfo.Worker], tally: Tally
     ) {
         (self.name, self.count, self.spares, self.waiting) = (name, count, spares, waiting)
         (self.restarts, self.workers, self.tally) = (restarts, workers, tally)
     }
 }
 
-extension PortService {
+extension PortInfo {
     /// A pool of worker processes of the owner's process. The module Workers has pools.
     public struct Pool: Sendable, Hashable, Codable {
         /// The pool's name.

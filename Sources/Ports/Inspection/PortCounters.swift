@@ -97,7 +97,7 @@ extension PortCounters {
         let lanes = port.requests?.serving.laneCounters ?? [:]
         let requests = port.requests?.count ?? 0
         self.requests += requests
-        if let memory = port.intake.readLanes({ $0.memoryInUse }) {
+        if let memory = port.intake.readRings({ $0.memoryInUse }) {
             sharedMemory.used += memory.used
             sharedMemory.size += memory.size
         }

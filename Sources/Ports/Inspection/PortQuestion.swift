@@ -4,8 +4,8 @@ import RunLoops
 package enum PortQuestion: Sendable, Codable {
     /// The question how many messages the port has taken, and how many wait. The answer is a ``PortStatistics``.
     case statistics
-    /// The question who takes the port's messages, observed for some time. The answer is a ``PortService``.
-    case service(observing: Duration)
+    /// The question who takes the port's messages, observed for some time. The answer is a ``PortInfo``.
+    case info(observing: Duration)
     /// The question for recordings of the port's loops. The answers are ``RecordingPart``s, and an end.
     case recordings(for: Duration)
     /// The question for the messages that the port takes, until the asker's port for the answers ends. The answers are

@@ -23,7 +23,7 @@ final class ReportedPools: Sendable {
     }
 
     /// The pools that run, the oldest first.
-    var all: [PortService.Pool] { running.all(atMost: Self.most).map { PortService.Pool($0) } }
+    var all: [PortInfo.Pool] { running.all(atMost: Self.most).map { PortInfo.Pool($0) } }
 
     var counters: [String: PortCounters.Pool] {
         former.withLock { former in

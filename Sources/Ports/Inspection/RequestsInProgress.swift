@@ -1,21 +1,21 @@
 import RunLoops
 
-/// The requests in progress of a message port, for a ``ServiceObservation``.
+/// The requests in progress of a message port, for a ``PortObservation``.
 struct RequestsInProgress {
     /// The handlers of the `serve` in progress; nil for none.
-    private(set) var handlers: PortService.Takers.Handlers?
+    private(set) var handlers: PortInfo.Takers.Handlers?
     /// The tasks in `serve` that have room for a handler, and so wait for a message.
     private(set) var servingTasks = 0
     /// The number of requests, without those that may last.
     private(set) var count = 0
     private(set) var lastingCount = 0
-    private(set) var oldest: [PortService.Request] = []
+    private(set) var oldest: [PortInfo.Request] = []
     /// By the processes of the askers.
     private(set) var counts: [Int32: Int] = [:]
     /// The message that a thread has in hand, if that is a request: the last request with its id that was taken.
-    private(set) var inHand: PortService.Request?
+    private(set) var inHand: PortInfo.Request?
     /// The messages in handlers of tasks that want no reply, the oldest first.
-    private(set) var oneWay: [PortService.Handled] = []
+    private(set) var oneWay: [PortInfo.Handled] = []
 
     /// The most requests in an answer, of each of two sorts.
     fileprivate static let most = 16
@@ -25,7 +25,7 @@ struct RequestsInProgress {
         let looks = requests.serving.lanes.map(\.look)
         servingTasks = looks.count { $0.fullLane == nil }
         if !looks.isEmpty {
-            handlers = PortService.Takers.Handlers(
+            handlers = PortInfo.Takers.Handlers(
                 count: looks.reduce(0) { $0 + $1.count },
                 limit: looks.reduce(0) { $0 + min($1.limit, BoundedCoding.mostCount) },
                 fullLane: servingTasks == 0 ? looks.first?.fullLane?.bounded : nil)
@@ -46,7 +46,7 @@ struct RequestsInProgress {
                 last = request
             }
         }
-        for request in requests.serving.entranceRequests { note(.entrance(request)) }
+        for request in requests.serving.foreignRequests { note(.foreign(request)) }
         let now = MonotonicInstant.now
         oldest = (due + others).map { $0.described(now, inspector) }
         self.inHand = last?.described(now, inspector)
@@ -55,7 +55,7 @@ struct RequestsInProgress {
         }
         oneWay = requests.serving.oneWay.sorted { $0.since < $1.since }.prefix(Self.most).map { work in
             let sender = work.message.sender?.pid ?? 0
-            return PortService.Handled(
+            return PortInfo.Handled(
                 id: work.message.header.id, name: requests.serving.kind(of: work.message.header.id)?.name.bounded,
                 isRequest: false,
                 pid: sender, program: ProcessIdentity(pid: sender).program, age: work.since.duration(to: now),
@@ -66,35 +66,35 @@ struct RequestsInProgress {
 
 /// A request in progress, as the port or another transport knows it.
 private enum Known {
-    case entry(RequestEntries.Entry, RequestKind?)
-    case entrance(EntranceRequest)
+    case entry(RequestRecords.Entry, RequestKind?)
+    case foreign(ForeignRequest)
 
     var since: MonotonicInstant {
         switch self {
         case .entry(let entry, _): entry.since
-        case .entrance(let request): request.since
+        case .foreign(let request): request.since
         }
     }
 
     var mayLast: Bool {
         switch self {
         case .entry(_, let kind): kind?.mayLast ?? false
-        case .entrance(let request): request.mayLast
+        case .foreign(let request): request.mayLast
         }
     }
 
     var isReplying: Bool { if case .entry(let entry, _) = self { entry.isReplying } else { false } }
 
-    func described(_ now: MonotonicInstant, _ inspector: Inspector) -> PortService.Request {
+    func described(_ now: MonotonicInstant, _ inspector: Inspector) -> PortInfo.Request {
         switch self {
         case .entry(let entry, let kind):
             let asker = inspector.context.channels.identity(of: entry.asker)
-            return PortService.Request(
+            return PortInfo.Request(
                 id: entry.subject, name: kind?.name.bounded, pid: asker.pid ?? 0, program: asker.program, origin: nil,
                 age: since.duration(to: now), mayLast: mayLast, isReplying: isReplying,
                 isCancelled: inspector.isCancelled(entry))
-        case .entrance(let request):
-            return PortService.Request(
+        case .foreign(let request):
+            return PortInfo.Request(
                 id: request.id, name: request.name.bounded, pid: 0, program: nil, origin: request.origin.bounded,
                 age: since.duration(to: now), mayLast: mayLast, isReplying: false, isCancelled: request.isCancelled)
         }

@@ -236,7 +236,7 @@ extension PortDescriptor where Port == LocalMessagePort {
     /// call this method until it returns nil.
     /// - Throws: ``PortError``: `isInvalid` when the port has ended.
     public func receive() throws(PortError) -> MessagePortRequest? {
-        guard let message = try receiver.takeNow(service, takesRequests: true) else { return nil }
+        guard let message = try receiver.takeNow(taker, takesRequests: true) else { return nil }
         return MessagePortRequest(message, port.ledger)
     }
 }

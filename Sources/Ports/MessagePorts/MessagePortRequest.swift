@@ -51,9 +51,9 @@ public struct MessagePortRequest: Sendable {
 
 /// Messages of message ports have one component of bytes, or none.
 extension MachPort.Message {
-    init(id: UInt32 = 0, data: [UInt8]?, replyPort: MachPort.SendRight? = nil) {
+    package init(id: UInt32 = 0, data: [UInt8]?, replyPort: MachPort.SendRight? = nil) {
         self.init(id: id, data.map { [.bytes($0)] } ?? [], replyPort: replyPort)
     }
 
-    var data: [UInt8]? { if case .bytes(let bytes)? = components.first { bytes } else { nil } }
+    package var data: [UInt8]? { if case .bytes(let bytes)? = components.first { bytes } else { nil } }
 }

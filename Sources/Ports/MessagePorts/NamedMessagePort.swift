@@ -56,7 +56,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
         _ message: MachPort.Message, timeout: Duration = .seconds(10), mayRepeat: Bool = false
     ) async throws -> MachPort.Message {
         let deadline = ContinuousClock.now + timeout
-        var attempts = Attempts(mayRepeat: mayRepeat)
+        var attempts = RequestAttempts(mayRepeat: mayRepeat)
         while true {
             let remote = try await port(before: deadline)
             var isSent = false
@@ -86,7 +86,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
         replyMode: ThreadRunLoop.Mode? = nil
     ) throws(PortError) -> MachPort.Message {
         let deadline = ContinuousClock.now + timeout
-        var attempts = Attempts(mayRepeat: mayRepeat)
+        var attempts = RequestAttempts(mayRepeat: mayRepeat)
         while true {
             let remote = try port(before: deadline)
             var isSent = false
@@ -103,7 +103,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 
     /// Sends data as a request to the port that has the name, suspending the task, and returns the reply's data; nil
-    /// when the server replied without data. Attempts and errors are those of ``request(_:timeout:mayRepeat:)``.
+    /// when the server replied without data. RequestAttempts and errors are those of ``request(_:timeout:mayRepeat:)``.
     public nonisolated(nonsending) func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), mayRepeat: Bool = false
     ) async throws -> [UInt8]? {
@@ -111,7 +111,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 
     /// Sends data as a request to the port that has the name, blocking the thread, and returns the reply's data; nil
-    /// when the server replied without data. Attempts and errors are those of
+    /// when the server replied without data. RequestAttempts and errors are those of
     /// ``request(_:timeout:mayRepeat:replyMode:)``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(
@@ -133,33 +133,5 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
 
     private func forget(_ remote: RemoteMessagePort) {
         current.withLock { if $0?.sendRight == remote.sendRight { $0 = nil } }
-    }
-}
-
-/// Decides whether a failed attempt is followed by another.
-struct Attempts {
-    let mayRepeat: Bool
-    private var last: PortID?
-    private var lastPause = Duration.zero
-
-    init(mayRepeat: Bool) { self.mayRepeat = mayRepeat }
-
-    /// The pause before the next attempt. It grows, because the same port may go on refusing.
-    /// - Throws: The error, if another attempt could repeat the effect of a former one, or no time is left for one.
-    mutating func pause(
-        after error: PortError, isSent: Bool, from port: PortID, before deadline: ContinuousClock.Instant
-    ) throws(PortError) -> Duration {
-        let isOver =
-            switch error {
-            // A right inside the message cannot be sent, and would not reach another owner either.
-            case _ where error.port?.id != port: true
-            case .refused: false
-            case .isInvalid, .becameInvalid, .connectionLost, .cannotConnect: isSent && !mayRepeat
-            default: true
-            }
-        lastPause = last == port ? min(max(.milliseconds(10), lastPause * 2), .seconds(1)) : .zero
-        last = port
-        if isOver || deadline <= .now + lastPause { throw error }
-        return lastPause
     }
 }

@@ -153,8 +153,8 @@ extension LocalMessagePort {
 
     /// Mentions the requests of another transport in answers about this port.
     /// - Parameter requests: Called on a thread of the library, which it must not block.
-    package func addEntrance(_ requests: @escaping @Sendable () -> [EntranceRequest]) {
-        ledger.serving.addEntrance(requests)
+    package func addTransport(_ requests: @escaping @Sendable () -> [ForeignRequest]) {
+        ledger.serving.addTransport(requests)
     }
 
     /// Writes a failure of a handler into the log.

@@ -126,7 +126,7 @@ final class Adoption: Sendable {
                 }
             case .complete: try complete(message)
             case .failed: fail(.unavailable(reason: message.text(ofComponent: 0) ?? "its owner keeps it"))
-            case .claim, .ready, .taken, .lane, nil: break
+            case .claim, .ready, .taken, .ring, nil: break
             }
         } catch {
             // The owner goes on at once.
@@ -197,7 +197,7 @@ final class Adoption: Sendable {
             guard message.numbers.first == UInt64(messages.count) else {
                 throw .unavailable(reason: "some of its messages are lost")
             }
-            // Before anybody can ask for them, or for lanes.
+            // Before anybody can ask for them, or for rings.
             receiver.arrival?.came(with: messages)
             receiver.arrival?.setLender(taking.lender)
             guard taking.directory.commitMove(of: receiver.channel.publicID, to: receiver.id) else {

@@ -1,6 +1,6 @@
 import RunLoops
 
-/// The lender of a port, as the borrower knows it: where the port goes back to, and the port that takes the lanes.
+/// The lender of a port, as the borrower knows it: where the port goes back to, and the port that takes the rings.
 final class PortBorrowing: PortLender {
     private let standby: PortID
     private let desk: MachPort.SendRight
@@ -12,16 +12,16 @@ final class PortBorrowing: PortLender {
     /// Learns the lender's end.
     func watch() { desk.channel.watch() }
 
-    /// The time in which a lender has to take a lane. A sender that waits for the lane goes on by ZeroMQ then.
+    /// The time in which a lender has to take a ring. A sender that waits for the ring goes on by ZeroMQ then.
     private static let patience = Duration.seconds(2)
 
     func keep(
-        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: MessageSender, at home: PortID,
+        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: SenderCredentials, at home: PortID,
         then: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
         do throws(PortError) {
             let copy = try MessageDescriptor(duplicating: memory.number)
-            let message = MachPort.Message(lane: copy, of: peer, sender, at: home)
+            let message = MachPort.Message(ring: copy, of: peer, sender, at: home)
             try desk.post(message, before: .now + Self.patience) { error in
                 then(error == nil || !self.isThere)
             }
@@ -34,11 +34,11 @@ final class PortBorrowing: PortLender {
     var components: [MachPort.Message.Component] { MachPort.Message.components(standby, desk) }
 }
 
-// The lender in the first message of a move, and a lane in a message to it.
+// The lender in the first message of a move, and a ring in a message to it.
 extension MachPort.Message {
     /// - Parameters:
     ///   - standby: The port at the lender that takes the place of the lent one.
-    ///   - desk: The port of the lender that takes the lanes.
+    ///   - desk: The port of the lender that takes the rings.
     static func components(_ standby: PortID, _ desk: MachPort.SendRight) -> [Component] {
         [.bytes(Array(standby.file.utf8)), .port(desk)]
     }
@@ -51,38 +51,38 @@ extension MachPort.Message {
         return PortBorrowing(standby, desk)
     }
 
-    init(lane memory: MessageDescriptor, of peer: Incarnation, _ sender: MessageSender, at home: PortID) {
+    init(ring memory: MessageDescriptor, of peer: Incarnation, _ sender: SenderCredentials, at home: PortID) {
         let names = ["\(peer)", home.file].map { Component.bytes(Array($0.utf8)) }
-        self.init(.lane, [Self.bytes(of: sender.numbers)] + names + [.descriptor(memory)])
+        self.init(.ring, [Self.bytes(of: sender.numbers)] + names + [.descriptor(memory)])
     }
 
-    /// The lane that a borrower has made; nil when this is none, or its memory has not come.
-    var lane: LentLane? {
+    /// The ring that a borrower has made; nil when this is none, or its memory has not come.
+    var ring: LentRing? {
         let facts = numbers
-        guard step == .lane, facts.count == 2, let peer = text(ofComponent: 1).flatMap({ Incarnation($0) }),
+        guard step == .ring, facts.count == 2, let peer = text(ofComponent: 1).flatMap({ Incarnation($0) }),
             let home = text(ofComponent: 2).flatMap({ PortID(file: $0) }),
             let memory = descriptor(ofComponent: 3), let number = try? memory.take()
         else { return nil }
-        return LentLane(
-            memory: OwnedDescriptor(number), peer: peer, sender: MessageSender(facts[0], facts[1]), home: home)
+        return LentRing(
+            memory: OwnedDescriptor(number), peer: peer, sender: SenderCredentials(facts[0], facts[1]), home: home)
     }
 }
 
-/// A lane to a lent port, as the lender has it.
-struct LentLane {
+/// A ring to a lent port, as the lender has it.
+struct LentRing {
     let memory: OwnedDescriptor
     let peer: Incarnation
-    let sender: MessageSender
-    /// The port at the borrower that has made the lane.
+    let sender: SenderCredentials
+    /// The port at the borrower that has made the ring.
     let home: PortID
 
-    /// The lane, when its receiver is gone. Nothing more is sent by it.
-    func left(_ messageLimit: Int, queueLimit: Int) -> LeftLane? {
-        LeftLane(memory, of: sender, queueLimit: queueLimit, messageLimit: messageLimit)
+    /// The ring, when its receiver is gone. Nothing more is sent by it.
+    func left(_ messageLimit: Int, queueLimit: Int) -> LeftRing? {
+        LeftRing(memory, of: sender, queueLimit: queueLimit, messageLimit: messageLimit)
     }
 
-    /// Whether its receiver has ended the lane, and has taken everything.
+    /// Whether its receiver has ended the ring, and has taken everything.
     var isOver: Bool {
-        LaneMemory.withWords(of: memory.number) { $0.isOver } ?? false
+        RingMemory.withWords(of: memory.number) { $0.isOver } ?? false
     }
 }

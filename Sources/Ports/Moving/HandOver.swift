@@ -23,7 +23,7 @@ protocol PortLoan: AnyObject, Sendable {
 /// the next owner, which takes the port in the registry. Only then does the port end here. Until then, any error lets it go
 /// on here, with the messages in their order.
 ///
-/// A port that this process has borrowed itself leaves in its lanes what is there, and counts nothing as taken, so that its
+/// A port that this process has borrowed itself leaves in its rings what is there, and counts nothing as taken, so that its
 /// lender gets all back should this process end in the meantime.
 struct HandOver: ~Copyable {
     private let port: MachPort
@@ -132,7 +132,7 @@ struct HandOver: ~Copyable {
         /// Whether this process has borrowed the port.
         let isLent: Bool
         var taken: [LocalMessage] = []
-        /// Copies of messages that are in lanes still; nil before they are made.
+        /// Copies of messages that are in rings still; nil before they are made.
         var copies: [LocalMessage]?
 
         var all: [LocalMessage] { taken + (copies ?? []) }
@@ -164,10 +164,10 @@ struct HandOver: ~Copyable {
             if deadline.hasPassed { throw .unavailable(reason: "some of its senders do not answer") }
         }
         try awaitSilentSenders(&waiting)
-        receiver.intake.stopLanes()
+        receiver.intake.stopRings()
         // A sender hands over the memory of a large message before it announces the message.
         let limit = min(deadline, .now + Self.patience)
-        // A lane that is left here with records would take turns with its sender's next lane, out of order.
+        // A ring that is left here with records would take turns with its sender's next ring, out of order.
         let end = max(deadline, .now + Self.patience)
         var (copies, pause) = (receiver.intake.beginCopy(), UInt32(500))
         repeat {
@@ -175,7 +175,7 @@ struct HandOver: ~Copyable {
             waiting.taken += receiver.intake.takeAll(isLent: waiting.isLent, until: end)
             if waiting.isLent {
                 if receiver.intake.goOn(with: &copies) { return waiting.copies = copies.messages }
-            } else if !receiver.intake.hasUntakenInLanes {
+            } else if !receiver.intake.hasUntakenInRings {
                 return
             }
             guard port.isValid else { throw .isInvalid(port: port.identity) }
@@ -200,16 +200,16 @@ struct HandOver: ~Copyable {
     /// have been cut. Also the time in which senders answer whose messages are safe without their answer.
     private static let newcomersTime = Duration.seconds(3)
 
-    /// The time of a process that does not answer, and that has no lane, and of memory that was announced.
+    /// The time of a process that does not answer, and that has no ring, and of memory that was announced.
     private static let patience = Duration.seconds(2)
 
-    /// A lane is ended for both sides at once, whether or not its sender answers. A process that does not answer, and has no
-    /// lane, may send by ZeroMQ.
+    /// A ring is ended for both sides at once, whether or not its sender answers. A process that does not answer, and has no
+    /// ring, may send by ZeroMQ.
     private func awaitSilentSenders(_ waiting: inout Waiting) throws(PortError) {
         let limit = min(deadline, .now + Self.patience)
         while true {
-            let laneless = receiver.laneless.withLock { $0 }
-            let silent = finishing.givenUp(number).subtracting(receiver.lanePeers.subtracting(laneless))
+            let ringless = receiver.ringless.withLock { $0 }
+            let silent = finishing.givenUp(number).subtracting(receiver.ringPeers.subtracting(ringless))
             if silent.isEmpty { return }
             if limit.hasPassed {
                 guard let one = silent.compactMap({ sendsByZeroMQ($0) }).first else { return }
@@ -220,17 +220,17 @@ struct HandOver: ~Copyable {
         }
     }
 
-    /// The connection of a process that may send to the port by ZeroMQ. A process that can map lanes says so before; one that
-    /// has not only watches the port, or has a lane.
+    /// The connection of a process that may send to the port by ZeroMQ. A process that can map rings says so before; one that
+    /// has not only watches the port, or has a ring.
     private func sendsByZeroMQ(_ sender: Incarnation) -> ControlConnection? {
         let control = port.runtime.control
         guard let connection = control.existing(sender) else { return nil }
-        let canMapLanes = connection.takesLanes && control.takesLanes
-        return canMapLanes && !receiver.laneless.withLock({ $0.contains(sender) }) ? nil : connection
+        let canMapRings = connection.takesRings && control.takesRings
+        return canMapRings && !receiver.ringless.withLock({ $0.contains(sender) }) ? nil : connection
     }
 
     private func hand(over messages: [LocalMessage]) throws(PortError) {
-        let own = MessageSender(pid: getpid(), uid: geteuid(), gid: getegid())
+        let own = SenderCredentials(pid: getpid(), uid: geteuid(), gid: getegid())
         for message in messages { try send(part: try Message(waiting: message, own: own)) }
         var names: [Message.Component] = []
         for held in receiver.exposure.registeredNames {
@@ -255,9 +255,9 @@ struct HandOver: ~Copyable {
     private func stay(_ waiting: Waiting) {
         finishing.remove(number)
         if waiting.isLent, waiting.copies == nil {
-            // The senders ask for further lanes, and for further ways of descriptors.
-            receiver.intake.stopLanes()
-            receiver.intake.findDescriptorsOfLanes()
+            // The senders ask for further rings, and for further ways of descriptors.
+            receiver.intake.stopRings()
+            receiver.intake.findDescriptorsOfRings()
         }
         receiver.intake.takeAgain(with: waiting.taken)
         // Its end, which waits for this turn, leaves the messages to its lender, or refuses them.

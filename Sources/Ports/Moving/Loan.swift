@@ -54,7 +54,7 @@ extension MachPort {
             var phase = Phase.offered
             /// The directory in which the loan is noted. It may have another path meanwhile.
             var directory: RegistryDirectory?
-            var lanes = LentLanes()
+            var rings = LentRings()
             /// Whether somebody wants the port back that has not gone.
             var isWanted = false
             /// Whether the borrower has ended before the hand-over to it has.
@@ -67,7 +67,7 @@ extension MachPort {
         private let port: MachPort
         /// Takes its place afterwards. Nobody takes from it until then.
         package let standby: MachPort
-        /// Takes the lanes that the borrower makes.
+        /// Takes the rings that the borrower makes.
         private let desk: MachPort
         private let taken: TakenCount
         private let state = Lock(State())
@@ -189,7 +189,7 @@ extension MachPort {
         /// The port has not moved.
         func stayed(in directory: RegistryDirectory) {
             directory.endLoan(of: port.id, by: standby.receiver.id)
-            let former = state.withLock { exchange(&$0.lanes, with: LentLanes()) }
+            let former = state.withLock { exchange(&$0.rings, with: LentRings()) }
             withExtendedLifetime(former) {}
         }
 
@@ -230,22 +230,22 @@ extension MachPort {
 
         // MARK: On the housekeeping thread
 
-        /// The borrower has made a lane.
+        /// The borrower has made a ring.
         private func came(_ message: Message) {
-            guard let lane = message.lane else {
+            guard let ring = message.ring else {
                 return log.warning(
-                    "\(standby.identity) may lose messages: its lender has no descriptor left for a lane")
+                    "\(standby.identity) may lose messages: its lender has no descriptor left for a ring")
             }
             // Closed after the lock.
             let (former, isKept) = state.withLock { state in
-                let former = state.lanes
-                return (former, state.lanes.add(lane))
+                let former = state.rings
+                return (former, state.rings.add(ring))
             }
             withExtendedLifetime(former) {}
             if isKept { return }
             log.warning(
-                about: .process(message.sender?.pid ?? 0), once: "lanes of a loan",
-                "\(standby.identity) may lose messages: its borrower has more than \(LentLanes.most) lanes")
+                about: .process(message.sender?.pid ?? 0), once: "rings of a loan",
+                "\(standby.identity) may lose messages: its borrower has more than \(LentRings.most) rings")
         }
 
         private func endLoan() {
@@ -264,8 +264,8 @@ extension MachPort {
 
         /// - Throws: ``PortError`` when the directory cannot be read, or written, now.
         fileprivate func comesBack(from known: PortID?) throws(PortError) -> Bool {
-            // The borrower's last lanes come first.
-            for peer in desk.receiver.lanePeers { desk.receiver.takeLane(of: peer) }
+            // The borrower's last rings come first.
+            for peer in desk.receiver.ringPeers { desk.receiver.takeRing(of: peer) }
             guard let back = try returning.withLock({ _ throws(PortError) in try takeFromRegistry(known) }) else {
                 return state.withLock { $0.isOffered }
             }
@@ -274,21 +274,21 @@ extension MachPort {
                 outcome.set(.failure(.isInvalid(port: standby.identity)))
                 return false
             }
-            let (receiver, allLanes) = (standby.receiver, back.lanes)
+            let (receiver, allRings) = (standby.receiver, back.rings)
             // A borrower that has passed the port on has passed on all that waited there.
             let home = back.lastHome ?? lent.home
             _ = lent.release(home == lent.home ? back.takenCount : .max)
-            let lanes = allLanes.filter { $0.home == home }
+            let rings = allRings.filter { $0.home == home }
             port.runtime.channels.moveHere(receiver.channel)
             let (messages, names) = (lent.messages, lent.names)
             do {
-                // The names and the lanes may be many, and the lanes full.
+                // The names and the rings may be many, and the rings full.
                 let thread = try RunLoopThread(name: "port moves") { [self] _ in
-                    comeBack(with: messages, lanes, names, at: home)
+                    comeBack(with: messages, rings, names, at: home)
                 }
                 thread.stop()
             } catch {
-                comeBack(with: messages, lanes, names, at: home)
+                comeBack(with: messages, rings, names, at: home)
             }
             return true
         }
@@ -296,7 +296,7 @@ extension MachPort {
         private struct Back {
             /// Nil when the registry does not know the loan any more.
             let lent: Lent?
-            let lanes: [LentLane]
+            let rings: [LentRing]
             let lastHome: PortID?
             let takenCount: Int
         }
@@ -318,16 +318,16 @@ extension MachPort {
             // Read first, because it is about to be this process.
             let (lastHome, takenCount) = (try directory?.home(of: port.id), taken.value)
             let isBack = try directory?.takeBack(port.id, at: standby.receiver.id) == true
-            let (phase, lanes) = state.withLock { state in
-                (exchange(&state.phase, with: .over), exchange(&state.lanes, with: LentLanes()).all)
+            let (phase, rings) = state.withLock { state in
+                (exchange(&state.phase, with: .over), exchange(&state.rings, with: LentRings()).all)
             }
             guard case .lent(let lent) = phase else { return nil }
-            return Back(lent: isBack ? lent : nil, lanes: lanes, lastHome: lastHome ?? known, takenCount: takenCount)
+            return Back(lent: isBack ? lent : nil, rings: rings, lastHome: lastHome ?? known, takenCount: takenCount)
         }
 
-        /// Takes the names, and what is left in the lanes. Until then, nobody takes from the port.
+        /// Takes the names, and what is left in the rings. Until then, nobody takes from the port.
         private func comeBack(
-            with messages: [LocalMessage], _ lanes: [LentLane], _ names: [RegisteredName], at home: PortID
+            with messages: [LocalMessage], _ rings: [LentRing], _ names: [RegisteredName], at home: PortID
         ) {
             let receiver = standby.receiver
             // The borrower may have registered others.
@@ -336,7 +336,7 @@ extension MachPort {
             }
             for held in names + others.filter({ !names.contains($0) }) { take(held) }
             let deadline = MonotonicInstant.now + .seconds(1)
-            let messages = messages + lanes.flatMap { rest(of: $0, until: deadline) }
+            let messages = messages + rings.flatMap { rest(of: $0, until: deadline) }
             receiver.intake.takeAgain(with: messages, haveCome: true)
             receiver.arrival?.came(with: messages)
             let number = receiver.id.number
@@ -345,15 +345,15 @@ extension MachPort {
             outcome.set(.success(standby))
         }
 
-        /// The messages that the borrower has not taken from a lane.
-        private func rest(of lent: LentLane, until deadline: MonotonicInstant) -> [LocalMessage] {
-            guard let lane = lent.left(standby.messageLimit, queueLimit: standby.queueLimit) else {
+        /// The messages that the borrower has not taken from a ring.
+        private func rest(of lent: LentRing, until deadline: MonotonicInstant) -> [LocalMessage] {
+            guard let ring = lent.left(standby.messageLimit, queueLimit: standby.queueLimit) else {
                 log.warning(
-                    about: .process(lent.sender.pid), once: "lent lane",
-                    "\(standby.identity) has lost what waited in a lane of \(ProcessIdentity(pid: lent.sender.pid))")
+                    about: .process(lent.sender.pid), once: "lent ring",
+                    "\(standby.identity) has lost what waited in a ring of \(ProcessIdentity(pid: lent.sender.pid))")
                 return []
             }
-            return standby.receiver.intake.messages(leftIn: lane, until: deadline)
+            return standby.receiver.intake.messages(leftIn: ring, until: deadline)
         }
 
         private func take(_ held: RegisteredName) {

@@ -18,8 +18,8 @@ enum MovingStep: UInt32 {
     case taken
     /// From either: it stays where it is, for this reason.
     case failed
-    /// From the borrower of a port, to its lender: this is the memory of a lane.
-    case lane
+    /// From the borrower of a port, to its lender: this is the memory of a ring.
+    case ring
 }
 
 extension MachPort.Message {
@@ -60,7 +60,7 @@ extension MachPort.Message {
 }
 
 // A sender in a message, as two numbers.
-extension MessageSender {
+extension SenderCredentials {
     var numbers: [UInt64] { [UInt64(UInt32(bitPattern: pid)), UInt64(uid) << 32 | UInt64(gid)] }
 
     init(_ first: UInt64, _ second: UInt64) {
@@ -75,7 +75,7 @@ extension MessageSender {
 extension MachPort.Message {
     /// The message stays whole, in case the port stays.
     /// - Parameter own: The sender of messages of this runtime.
-    init(waiting message: LocalMessage, own: MessageSender) throws(PortError) {
+    init(waiting message: LocalMessage, own: SenderCredentials) throws(PortError) {
         let (header, sender) = (message.header, message.sender ?? own)
         var facts = [UInt64(header.kind.rawValue) << 32 | UInt64(header.id), header.request]
         facts += sender.numbers + [UInt64(message.size)]
@@ -114,7 +114,7 @@ extension MachPort.Message {
         return LocalMessage(
             kind: kind, id: UInt32(truncatingIfNeeded: facts[0]), request: facts[1], components: components,
             replyRight: replyPort?.channel, size: UInt32(clamping: facts[4]),
-            sender: MessageSender(facts[2], facts[3]))
+            sender: SenderCredentials(facts[2], facts[3]))
     }
 }
 

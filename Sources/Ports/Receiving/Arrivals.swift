@@ -1,6 +1,6 @@
 import ZeroMQ
 
-/// The next message of a port: messages of its own runtime come from a list, and those of other processes from lanes, or
+/// The next message of a port: messages of its own runtime come from a list, and those of other processes from rings, or
 /// as frames by ZeroMQ.
 ///
 /// While all have messages, they take turns of ``turn`` messages, so that none starves another.
@@ -9,15 +9,15 @@ struct Arrivals: ~Copyable {
     struct Reports: OptionSet {
         let rawValue: UInt8
         static let socket = Reports(rawValue: 1)
-        /// The bells of lanes.
+        /// The bells of rings.
         static let bells = Reports(rawValue: 2)
         static let all: Reports = [.socket, .bells]
     }
 
     enum Next: ~Copyable {
         case local(LocalMessage)
-        /// - sender: The kernel's word for a frame of a lane; nil for one of ZeroMQ, which says itself.
-        case frame(ZeroMQFrame, sender: MessageSender?)
+        /// - sender: The kernel's word for a frame of a ring; nil for one of ZeroMQ, which says itself.
+        case frame(ZeroMQFrame, sender: SenderCredentials?)
         case nothing
 
         var isNothing: Bool {
@@ -33,17 +33,17 @@ struct Arrivals: ~Copyable {
     /// Messages that were taken off the list. All takers share them, also a nested run of a loop in a handler.
     private var batch = LocalQueue.Batch()
     var zeroMQ: ZeroMQIntake
-    var lanes = LaneIntake()
+    var rings = RingIntake()
     var descriptors = DescriptorIntake()
     /// The messages at the front of the batch that have come with a lent port; nil for most ports.
     private var borrowed: BorrowedMessages?
     private var isLocalTurn = true
     private var leftInTurn = Self.turn
-    /// The messages of lanes before ZeroMQ has a turn.
-    private var leftOfLanes = Self.turn
+    /// The messages of rings before ZeroMQ has a turn.
+    private var leftOfRings = Self.turn
 
     private static let turn = 32
-    /// Larger messages of lanes are frames, because Swift ends the process when it gets no memory.
+    /// Larger messages of rings are frames, because Swift ends the process when it gets no memory.
     private static let largestPlain = 64 << 10
 
     init(_ queue: LocalQueue, _ zeroMQ: consuming ZeroMQIntake) {
@@ -71,24 +71,24 @@ struct Arrivals: ~Copyable {
             }
             let next = nextOfPeersInTurn(&reports)
             if !next.isNothing { return next }
-            if queue.close(), lanes.isEmpty || lanes.close() { return .nothing }
+            if queue.close(), rings.isEmpty || rings.close() { return .nothing }
         }
     }
 
     private mutating func nextOfPeersInTurn(_ reports: inout Reports) -> Next {
-        if !lanes.isEmpty {
-            let next = nextOfLanesInTurn()
+        if !rings.isEmpty {
+            let next = nextOfRingsInTurn()
             if !next.isNothing { return next }
         }
         if let frame = zeroMQ.next(reports.contains(.socket)) { return .frame(frame, sender: nil) }
         return nextAfterCheck(&reports)
     }
 
-    /// The next message of a lane, now that ZeroMQ has none, after a check of the bells if they have reported something.
+    /// The next message of a ring, now that ZeroMQ has none, after a check of the bells if they have reported something.
     private mutating func nextAfterCheck(_ reports: inout Reports) -> Next {
-        if !lanes.isEmpty, reports.contains(.bells) { lanes.hear() }
+        if !rings.isEmpty, reports.contains(.bells) { rings.hear() }
         reports = []
-        return nextOfLanes()
+        return nextOfRings()
     }
 
     /// Takes the next message that was taken off the list before.
@@ -116,17 +116,17 @@ struct Arrivals: ~Copyable {
     mutating func nextOfPeers(_ reports: inout Reports) -> Next {
         changeTurns()
         guard !isLocalTurn || batch.isEmpty && !queue.hasMessages else { return .nothing }
-        if !lanes.isEmpty {
-            let next = nextOfLanesInTurn()
+        if !rings.isEmpty {
+            let next = nextOfRingsInTurn()
             if !next.isNothing { return next }
         }
         if let frame = zeroMQ.nextMessage(reports.contains(.socket)) { return .frame(frame, sender: nil) }
         return zeroMQ.holdsOther ? .nothing : nextAfterCheck(&reports)
     }
 
-    /// Takes the next message that the lender of the port would not get from its lanes. The messages that have come with
+    /// Takes the next message that the lender of the port would not get from its rings. The messages that have come with
     /// the port are first, and count as taken after ``forgetLent()`` only.
-    mutating func nextBesideLanes() -> Next {
+    mutating func nextBesideRings() -> Next {
         if batch.isEmpty { batch = queue.takeAll() }
         if let message = batch.popFirst() {
             _ = queue.noteTaken()
@@ -139,7 +139,7 @@ struct Arrivals: ~Copyable {
     /// The port has another owner, which has all messages.
     mutating func forgetLent() {
         borrowed.take()?.takeAll()
-        for lane in lanes.leave() { lane.takeRest() }
+        for ring in rings.leave() { ring.takeRest() }
     }
 
     /// Puts messages in front of all others, when nothing else waits that was taken off the list.
@@ -156,21 +156,21 @@ struct Arrivals: ~Copyable {
         if count > 0 { borrowed = BorrowedMessages(count, taken) }
     }
 
-    /// Leaves to the lender what is in the lanes, and what has come with the port.
-    mutating func leaveToLender() -> (messages: [LocalMessage], lanes: [LaneReceiver]) {
+    /// Leaves to the lender what is in the rings, and what has come with the port.
+    mutating func leaveToLender() -> (messages: [LocalMessage], rings: [RingReceiver]) {
         var messages: [LocalMessage] = []
         for _ in 0..<(borrowed.take()?.left ?? 0) {
             guard let message = batch.popFirst() else { break }
             messages.append(message)
             _ = queue.noteTaken()
         }
-        return (messages, lanes.leave())
+        return (messages, rings.leave())
     }
 
     /// Takes nothing more of peers, whatever waits.
     mutating func endPeers() {
         zeroMQ.end()
-        lanes.end()
+        rings.end()
     }
 
     private mutating func changeTurns() {
@@ -185,35 +185,35 @@ struct Arrivals: ~Copyable {
         return popOfBatch()
     }
 
-    // MARK: Lanes
+    // MARK: Rings
 
-    /// The next message of a lane, unless it is ZeroMQ's turn. Lanes that were stopped are emptied first.
+    /// The next message of a ring, unless it is ZeroMQ's turn. Rings that were stopped are emptied first.
     @inline(__always)
-    private mutating func nextOfLanesInTurn() -> Next {
-        leftOfLanes -= 1
-        if leftOfLanes > 0 || lanes.haveStoppedRecords {
-            let next = nextOfLanes()
+    private mutating func nextOfRingsInTurn() -> Next {
+        leftOfRings -= 1
+        if leftOfRings > 0 || rings.haveStoppedRecords {
+            let next = nextOfRings()
             if !next.isNothing { return next }
         }
-        leftOfLanes = Self.turn
-        lanes.endRow()
+        leftOfRings = Self.turn
+        rings.endRow()
         return .nothing
     }
 
-    private mutating func nextOfLanes() -> Next {
-        guard let (lane, record) = lanes.look() else { return .nothing }
-        if let message = plainMessage(record, of: lane) { return .local(message) }
+    private mutating func nextOfRings() -> Next {
+        guard let (ring, record) = rings.look() else { return .nothing }
+        if let message = plainMessage(record, of: ring) { return .local(message) }
         // Any other record is a frame, whose bytes are checked after they were copied.
-        if let frame = lane.takeFrame(record) { return .frame(frame, sender: lane.sender) }
-        lanes.block(lane)
+        if let frame = ring.takeFrame(record) { return .frame(frame, sender: ring.sender) }
+        rings.block(ring)
         return .nothing
     }
 
     /// Takes a record that is a message of one component of bytes, without a right to reply. Most messages are.
     @inline(__always)
-    private func plainMessage(_ record: LaneReceiver.Record, of lane: LaneReceiver) -> LocalMessage? {
+    private func plainMessage(_ record: RingReceiver.Record, of ring: RingReceiver) -> LocalMessage? {
         let bytes = record.bytes
-        guard record.kind == LaneMemory.Kind.message,
+        guard record.kind == RingMemory.Kind.message,
             (Wire.plainHeaderSize...Self.largestPlain).contains(bytes.count), let start = bytes.baseAddress
         else { return nil }
         // One copy of the header is checked. The bytes behind it may change, and nothing of them is believed.
@@ -221,9 +221,9 @@ struct Arrivals: ~Copyable {
         guard header.isPlain(frameSize: bytes.count) else { return nil }
         let body = UnsafeRawBufferPointer(rebasing: bytes[Wire.plainHeaderSize...])
         let message = LocalMessage(
-            id: header.id, bytes: body.bytes, replyRight: nil, size: UInt32(bytes.count), sender: lane.sender,
+            id: header.id, bytes: body.bytes, replyRight: nil, size: UInt32(bytes.count), sender: ring.sender,
             from: queue.pool)
-        lane.take(record, size: bytes.count)
+        ring.take(record, size: bytes.count)
         return message
     }
 
@@ -235,26 +235,26 @@ struct Arrivals: ~Copyable {
     mutating func hasNothing(_ reports: inout Reports) -> Bool {
         guard batch.isEmpty, !queue.hasMessages else { return false }
         let hasFrame = zeroMQ.hasFrame(reports.contains(.socket))
-        if !lanes.isEmpty, reports.contains(.bells) { lanes.hear() }
+        if !rings.isEmpty, reports.contains(.bells) { rings.hear() }
         reports = []
-        return !hasFrame && (lanes.isEmpty || !lanes.hasRecords)
+        return !hasFrame && (rings.isEmpty || !rings.hasRecords)
     }
 
-    /// Whether a message waits at the open list or in an open lane, as a loop that polls sees it.
-    var hasMessages: Bool { queue.hasMessages || lanes.hasRecords }
+    /// Whether a message waits at the open list or in an open ring, as a loop that polls sees it.
+    var hasMessages: Bool { queue.hasMessages || rings.hasRecords }
 
     /// Whether a message waits. If not, the list is closed, and the next message wakes the takers.
     mutating func hasMore() -> Bool {
         while batch.isEmpty {
             batch = queue.takeAll()
             if !batch.isEmpty || zeroMQ.hasFrame() { break }
-            if lanes.isEmpty {
+            if rings.isEmpty {
                 if queue.close() { return false }
                 continue
             }
-            lanes.hear()
-            if lanes.hasRecords { break }
-            if queue.close(), lanes.close() { return false }
+            rings.hear()
+            if rings.hasRecords { break }
+            if queue.close(), rings.close() { return false }
         }
         return true
     }
@@ -263,8 +263,8 @@ struct Arrivals: ~Copyable {
     mutating func isEmpty() -> Bool {
         // The bells are read first, because the messages that a bell announces are on the list by then.
         let hasFrame = !zeroMQ.isEmpty()
-        guard !lanes.isEmpty else { return !hasFrame && queue.isEmpty }
-        lanes.hear()
-        return !hasFrame && queue.isEmpty && !lanes.hasAnyRecord
+        guard !rings.isEmpty else { return !hasFrame && queue.isEmpty }
+        rings.hear()
+        return !hasFrame && queue.isEmpty && !rings.hasAnyRecord
     }
 }

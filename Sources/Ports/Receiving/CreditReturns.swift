@@ -32,7 +32,7 @@ struct CreditReturns {
     mutating func returnUndelivered() -> [UInt32: Int] { exchange(&undelivered, with: [:]) }
 }
 
-/// Returns credit to senders in other processes: the bytes of their frames that a port with a byte limit has taken. Lanes
+/// Returns credit to senders in other processes: the bytes of their frames that a port with a byte limit has taken. Rings
 /// need none.
 final class FrameCredit: Sendable {
     private let port: UInt64

@@ -40,8 +40,8 @@ final class Intake: Sendable {
     private let takers: Takers
     /// Nil for a port without a byte limit.
     private let credit: FrameCredit?
-    /// Whether the port has had a lane.
-    private let hasLanes = Atomic(false)
+    /// Whether the port has had a ring.
+    private let hasRings = Atomic(false)
     /// Whether the housekeeping thread will look for drain probes.
     private let looksForProbes = Atomic(false)
     /// Whether the housekeeping thread will close sockets for descriptors.
@@ -102,7 +102,7 @@ final class Intake: Sendable {
 
     private enum Taken: ~Copyable {
         case local(LocalMessage, ReceivedMessage.Handler?, isFirst: Bool, makesRoom: Bool, isLast: Bool)
-        case frame(ZeroMQFrame, sender: MessageSender?, ReceivedMessage.Handler?, isFirst: Bool, isLast: Bool)
+        case frame(ZeroMQFrame, sender: SenderCredentials?, ReceivedMessage.Handler?, isFirst: Bool, isLast: Bool)
         case probe(ZeroMQFrame)
         case part(ZeroMQFrame)
         /// - wakesWaiters: Whether a message waits for others, after a check has silenced the descriptor.
@@ -136,11 +136,11 @@ final class Intake: Sendable {
             switch takeNext(needsHandler, source, &reports) {
             case .nothing(let wakesWaiters, let lacksMemory):
                 if wakesWaiters { takers.wakeWaiters(except: waiter) }
-                if lacksMemory { retryLanesSoon() }
+                if lacksMemory { retryRingsSoon() }
                 credit?.returnAll()
                 return nil
             case .local(let message, let handler, let isFirstNow, let makesRoom, let isLast):
-                // The sender of a lane sees what was taken.
+                // The sender of a ring sees what was taken.
                 if credit != nil, message.sender == nil { channel.returnCredit(message.size) }
                 if isLast { credit?.returnAll() }
                 if makesRoom { channel.roomWasMade() }
@@ -169,10 +169,10 @@ final class Intake: Sendable {
     /// - Parameters:
     ///   - handlers: The handlers of an earlier message. Set when they have changed.
     ///   - frame: Set when the message is a frame.
-    ///   - sender: Set to the sender of a frame of a lane.
+    ///   - sender: Set to the sender of a frame of a ring.
     ///   - reports: Emptied after a check of the descriptors that has found nothing.
     func takeAtHand(
-        _ handlers: inout PortHandlers, _ frame: inout ZeroMQFrame?, _ sender: inout MessageSender?,
+        _ handlers: inout PortHandlers, _ frame: inout ZeroMQFrame?, _ sender: inout SenderCredentials?,
         _ reports: inout Arrivals.Reports
     ) -> LocalMessage? {
         guard credit == nil else { return nil }
@@ -185,10 +185,10 @@ final class Intake: Sendable {
             if state.arrivals.zeroMQ.hasPeers {
                 switch state.arrivals.nextOfPeers(&reports) {
                 case .local(let plain): message = plain
-                case .frame(let found, let lane):
+                case .frame(let found, let ring):
                     state.arrivals.descriptors.find(for: found)
                     frame = consume found
-                    sender = lane
+                    sender = ring
                 case .nothing: break
                 }
             }
@@ -231,7 +231,7 @@ final class Intake: Sendable {
                 // Under the lock, so that it comes before the raise for the next message.
                 if let source { source.clear() } else { loopSource = takers.source }
                 loopSource?.clear()
-                return .nothing(wakesWaiters: false, lacksMemory: state.arrivals.lanes.lacksMemory)
+                return .nothing(wakesWaiters: false, lacksMemory: state.arrivals.rings.lacksMemory)
             case .local(let message):
                 state.mayHaveMore = true
                 state.totals.taken += 1
@@ -254,7 +254,7 @@ final class Intake: Sendable {
     /// The received frame, unless it is malformed.
     /// - Parameter isCopy: Whether the frame will be taken again, with its descriptors.
     func checked(
-        _ frame: consuming ZeroMQFrame, _ sender: MessageSender?, isCopy: Bool = false
+        _ frame: consuming ZeroMQFrame, _ sender: SenderCredentials?, isCopy: Bool = false
     ) -> ReceivedFrame? {
         let passed = takeDescriptors(of: frame, isCopy: isCopy)
         let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed, at: channel)
@@ -283,14 +283,14 @@ final class Intake: Sendable {
         }
     }
 
-    /// Lets no lane send any more.
-    func stopLanes() { state.withLock { $0.arrivals.lanes.stopAll() } }
+    /// Lets no ring send any more.
+    func stopRings() { state.withLock { $0.arrivals.rings.stopAll() } }
 
-    /// Whether a message of a lane waits for its memory.
-    var hasUntakenInLanes: Bool { state.withLock { $0.arrivals.lanes.hasUntaken } }
+    /// Whether a message of a ring waits for its memory.
+    var hasUntakenInRings: Bool { state.withLock { $0.arrivals.rings.hasUntaken } }
 
     /// Memory that has not come does not come any more.
-    func loseMemories() { state.withLock { $0.arrivals.lanes.loseMemories() } }
+    func loseMemories() { state.withLock { $0.arrivals.rings.loseMemories() } }
 
     /// Takes what waits at a port that moves, and answers drain probes.
     /// - Parameters:
@@ -311,28 +311,28 @@ final class Intake: Sendable {
         return messages
     }
 
-    /// Copies of what waits in lanes that were stopped, as far as its memory has come.
-    struct LaneCopies {
-        fileprivate var rest: ArraySlice<(lane: LaneReceiver, place: LaneReceiver.Place)>
+    /// Copies of what waits in rings that were stopped, as far as its memory has come.
+    struct RingCopies {
+        fileprivate var rest: ArraySlice<(ring: RingReceiver, place: RingReceiver.Place)>
         fileprivate(set) var messages: [LocalMessage] = []
     }
 
-    /// Begins to copy what waits in lanes that were stopped, and leaves it there.
-    func beginCopy() -> LaneCopies { LaneCopies(rest: stoppedLanes[...]) }
+    /// Begins to copy what waits in rings that were stopped, and leaves it there.
+    func beginCopy() -> RingCopies { RingCopies(rest: stoppedRings[...]) }
 
-    private var stoppedLanes: [(lane: LaneReceiver, place: LaneReceiver.Place)] {
-        state.withLock { $0.arrivals.lanes.inOrder.map { ($0, $0.place) } }
+    private var stoppedRings: [(ring: RingReceiver, place: RingReceiver.Place)] {
+        state.withLock { $0.arrivals.rings.inOrder.map { ($0, $0.place) } }
     }
 
     /// Goes on with the copy.
     /// - Returns: False when the memory of the next message has not come.
-    func goOn(with copies: inout LaneCopies) -> Bool {
-        while let (lane, place) = copies.rest.first {
+    func goOn(with copies: inout RingCopies) -> Bool {
+        while let (ring, place) = copies.rest.first {
             var place = place
-            switch copyNext(of: lane, &place) {
+            switch copyNext(of: ring, &place) {
             case .frame(let frame):
                 copies.rest[copies.rest.startIndex].place = place
-                if let frame = checked(frame, lane.sender, isCopy: true) { copies.messages.append(LocalMessage(frame)) }
+                if let frame = checked(frame, ring.sender, isCopy: true) { copies.messages.append(LocalMessage(frame)) }
             case .nothing: copies.rest.removeFirst()
             case .missing: return false
             }
@@ -340,17 +340,17 @@ final class Intake: Sendable {
         return true
     }
 
-    /// Finds the descriptors of what waits in lanes that were stopped, before their senders ask for further ways.
-    func findDescriptorsOfLanes() {
-        for (lane, start) in stoppedLanes {
+    /// Finds the descriptors of what waits in rings that were stopped, before their senders ask for further ways.
+    func findDescriptorsOfRings() {
+        for (ring, start) in stoppedRings {
             var place = start
-            while case .frame = copyNext(of: lane, &place) {}
+            while case .frame = copyNext(of: ring, &place) {}
         }
     }
 
     /// Copies the message at a place, and finds its descriptors.
-    private func copyNext(of lane: LaneReceiver, _ place: inout LaneReceiver.Place) -> LaneReceiver.Copy {
-        switch state.withLock({ _ in lane.copyNext(&place) }) {
+    private func copyNext(of ring: RingReceiver, _ place: inout RingReceiver.Place) -> RingReceiver.Copy {
+        switch state.withLock({ _ in ring.copyNext(&place) }) {
         case .frame(let frame):
             state.withLock { $0.arrivals.descriptors.find(for: frame) }
             return .frame(frame)
@@ -373,7 +373,7 @@ final class Intake: Sendable {
         state.withLock { state in
             var (makesRoom, reports) = (false, Arrivals.Reports.all)
             let next =
-                isLent ? state.arrivals.nextBesideLanes() : state.arrivals.next(&reports, makesRoom: &makesRoom)
+                isLent ? state.arrivals.nextBesideRings() : state.arrivals.next(&reports, makesRoom: &makesRoom)
             switch consume next {
             case .nothing: return .nothing(wakesWaiters: false, lacksMemory: false)
             case .local(let message): return .local(message, nil, isFirst: false, makesRoom: false, isLast: false)
@@ -432,10 +432,10 @@ final class Intake: Sendable {
     /// Whether a message is known that the socket's descriptor does not report.
     var hasKnownMore: Bool { state.withLock { $0.lifecycle.isOpen && $0.mayHaveMore } }
 
-    /// Whether a message waits at the open list or in an open lane, as a loop that polls sees it.
-    var hasWork: Bool { hasLanes.load(ordering: .relaxed) && state.withLock { $0.arrivals.hasMessages } }
+    /// Whether a message waits at the open list or in an open ring, as a loop that polls sees it.
+    var hasWork: Bool { hasRings.load(ordering: .relaxed) && state.withLock { $0.arrivals.hasMessages } }
 
-    /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list and the lanes
+    /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list and the rings
     /// can stay open.
     func staysOpen(_ reports: inout Arrivals.Reports) -> Bool {
         let staysOpen = state.withLock { state in
@@ -526,41 +526,41 @@ final class Intake: Sendable {
         }
     }
 
-    /// Adds a lane of a peer, which sends no more by its former one.
+    /// Adds a ring of a peer, which sends no more by its former one.
     /// - Parameter hear: Lets the takers hear the bells.
-    func add(_ lane: LaneReceiver, _ hear: (BellSet) -> Bool) -> Bool {
-        let bells = state.withLock { $0.arrivals.zeroMQ.hasPeers ? $0.arrivals.lanes.makeBells() : nil }
+    func add(_ ring: RingReceiver, _ hear: (BellSet) -> Bool) -> Bool {
+        let bells = state.withLock { $0.arrivals.zeroMQ.hasPeers ? $0.arrivals.rings.makeBells() : nil }
         guard let bells, hear(bells) else { return false }
         let isAdded = state.withLock { state in
-            state.arrivals.lanes.stopAll(of: lane.peer)
-            return state.lifecycle.isOpen && state.arrivals.lanes.add(lane)
+            state.arrivals.rings.stopAll(of: ring.peer)
+            return state.lifecycle.isOpen && state.arrivals.rings.add(ring)
         }
-        if isAdded { hasLanes.store(true, ordering: .relaxed) }
+        if isAdded { hasRings.store(true, ordering: .relaxed) }
         return isAdded
     }
 
-    /// Lets `body` use the lanes, if there are any, and tells the takers when an open lane has a record then, which no bell
+    /// Lets `body` use the rings, if there are any, and tells the takers when an open ring has a record then, which no bell
     /// reports.
-    func changeLanes(_ body: (inout LaneIntake) -> Void) {
-        guard hasLanes.load(ordering: .relaxed) else { return }
+    func changeRings(_ body: (inout RingIntake) -> Void) {
+        guard hasRings.load(ordering: .relaxed) else { return }
         let hasMore = state.withLock { state in
-            body(&state.arrivals.lanes)
-            guard state.lifecycle.isOpen, !state.isPaused, state.arrivals.lanes.hasRecords else { return false }
+            body(&state.arrivals.rings)
+            guard state.lifecycle.isOpen, !state.isPaused, state.arrivals.rings.hasRecords else { return false }
             state.mayHaveMore = true
             return true
         }
         if hasMore { takers.tell() }
     }
 
-    /// Lets `body` read the lanes; nil when the port has had none.
-    func readLanes<Result: Sendable>(_ body: (borrowing LaneIntake) -> Result) -> Result? {
-        hasLanes.load(ordering: .relaxed) ? state.withLock { body($0.arrivals.lanes) } : nil
+    /// Lets `body` read the rings; nil when the port has had none.
+    func readRings<Result: Sendable>(_ body: (borrowing RingIntake) -> Result) -> Result? {
+        hasRings.load(ordering: .relaxed) ? state.withLock { body($0.arrivals.rings) } : nil
     }
 
-    /// Looks again later at lanes whose messages got no memory.
-    private func retryLanesSoon() {
+    /// Looks again later at rings whose messages got no memory.
+    private func retryRingsSoon() {
         channel.channels.control.housekeeping.perform(after: .milliseconds(100)) { [weak self] in
-            self?.changeLanes { $0.openBlocked() }
+            self?.changeRings { $0.openBlocked() }
         }
     }
 
@@ -614,18 +614,18 @@ final class Intake: Sendable {
     /// Leaves to the lender of the port what it has, too.
     /// - Returns: What is left.
     func leaveToLender() -> [LocalMessage] {
-        let (messages, lanes) = state.withLock { $0.arrivals.leaveToLender() }
-        return messages + lanes.flatMap { lane in left(of: lane.sender, until: .distantPast) { lane.nextLeft() } }
+        let (messages, rings) = state.withLock { $0.arrivals.leaveToLender() }
+        return messages + rings.flatMap { ring in left(of: ring.sender, until: .distantPast) { ring.nextLeft() } }
     }
 
-    /// The messages left in a lane whose receiver is gone.
+    /// The messages left in a ring whose receiver is gone.
     /// - Parameter deadline: The end of the wait for memory for a message.
-    func messages(leftIn lane: LeftLane, until deadline: MonotonicInstant) -> [LocalMessage] {
-        left(of: lane.sender, until: deadline) { lane.next() }
+    func messages(leftIn ring: LeftRing, until deadline: MonotonicInstant) -> [LocalMessage] {
+        left(of: ring.sender, until: deadline) { ring.next() }
     }
 
     private func left(
-        of sender: MessageSender, until deadline: MonotonicInstant, _ next: () -> LaneReceiver.Copy
+        of sender: SenderCredentials, until deadline: MonotonicInstant, _ next: () -> RingReceiver.Copy
     ) -> [LocalMessage] {
         var messages: [LocalMessage] = []
         while true {
@@ -638,7 +638,7 @@ final class Intake: Sendable {
                 // Without a wait, the lender finds them there.
                 if deadline != .distantPast {
                     log.warning(
-                        "\(channel.identity) may lose messages that wait in a lane: there is no memory for them")
+                        "\(channel.identity) may lose messages that wait in a ring: there is no memory for them")
                 }
                 return messages
             }
@@ -651,7 +651,7 @@ final class Intake: Sendable {
     /// Takes what waits, and gives it to `refuse`, after the last turn.
     /// - Parameter deadline: From then on only local messages are taken, because peers may send without end.
     func refuseQueued(until deadline: MonotonicInstant, _ refuse: (ReceivedMessage) -> Void) {
-        state.withLock { $0.arrivals.lanes.endAllWhenEmpty() }
+        state.withLock { $0.arrivals.rings.endAllWhenEmpty() }
         while true {
             var (makesRoom, reports) = (false, Arrivals.Reports.all)
             let next = state.withLock { state in

@@ -1,18 +1,18 @@
 import Synchronization
 
 // A port that a process, its lender, has given to another one, its borrower, and gets back when that has ended. The lender
-// has a mapping of each lane to the port, and the messages that had waited before, so it finds there what was not taken.
+// has a mapping of each ring to the port, and the messages that had waited before, so it finds there what was not taken.
 
 /// The lender of a port, as the borrower's end of the port uses it.
 protocol PortLender: AnyObject, Sendable {
     /// Whether the lender still waits for the port.
     var isThere: Bool { get }
-    /// Hands the memory of a lane to the lender, so that what waits there outlives this process.
+    /// Hands the memory of a ring to the lender, so that what waits there outlives this process.
     /// - Parameters:
     ///   - home: The port at this process.
     ///   - then: Called with whether the lender has it, or needs it no more.
     func keep(
-        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: MessageSender, at home: PortID,
+        _ memory: OwnedDescriptor, of peer: Incarnation, _ sender: SenderCredentials, at home: PortID,
         then: @escaping @Sendable (_ isKept: Bool) -> Void)
 }
 

@@ -21,12 +21,12 @@ extension Receiver {
         intake.tellTakersIfAny()
     }
 
-    /// Lets the takers hear the bells of lanes, too.
+    /// Lets the takers hear the bells of rings, too.
     func hear(_ bells: BellSet) -> Bool {
         takers.hear(bells) {
             // Also invalidated before the bells are closed.
             ThreadRunLoop.Source1(
-                descriptor: bells.descriptor, label: { [channel] in "the lanes of \(channel.identity)" },
+                descriptor: bells.descriptor, label: { [channel] in "the rings of \(channel.identity)" },
                 duplicates: false
             ) { [weak self] turn in
                 guard let self, let source = takers.source else { return false }
@@ -40,7 +40,7 @@ extension Receiver {
 
     /// Handles messages in a loop's turn.
     /// - Parameters:
-    ///   - source: The port's source. The turn may be that of its lanes' source.
+    ///   - source: The port's source. The turn may be that of its rings' source.
     ///   - reports: The descriptors that began the turn.
     private func serve(
         _ turn: inout ThreadRunLoop.Turn, _ source: ThreadRunLoop.Source1, _ reports: Arrivals.Reports
@@ -58,7 +58,7 @@ extension Receiver {
         var mustRaise = false
         var reports = reports
         var frame: ZeroMQFrame?
-        var sender: MessageSender?
+        var sender: SenderCredentials?
         while turn.next() {
             if let message = intake.takeAtHand(&handlers, &frame, &sender, &reports) {
                 inHand.note(message)

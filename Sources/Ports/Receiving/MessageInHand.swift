@@ -31,7 +31,7 @@ struct MessageInHand: ~Copyable {
         note(message.header, Self.hasSender)
     }
 
-    @inline(__always) private func note(_ header: WireHeader, _ flags: UInt64 = 0) {
+    @inline(__always) private func note(_ header: FrameHeader, _ flags: UInt64 = 0) {
         let kind = header.kind == .request ? Self.isRequest | Self.isTaken : Self.isTaken
         last.store(UInt64(header.id) | kind | flags, ordering: .relaxed)
     }

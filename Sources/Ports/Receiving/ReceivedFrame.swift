@@ -3,32 +3,32 @@ import ZeroMQ
 
 /// A received frame that was checked.
 final class ReceivedFrame: Sendable {
-    let header: WireHeader
+    let header: FrameHeader
     /// The fault of a malformed frame. The header of such a frame is empty, and nothing else of it may be read.
     let malformed: Wire.Malformed?
     /// Resolves the rights in the frame.
     let channels: ChannelTable
     private let frame: ZeroMQFrame
-    /// The sender of a frame of a lane.
-    private let laneSender: MessageSender?
+    /// The sender of a frame of a ring.
+    private let ringSender: SenderCredentials?
     private let received: ReceivedDescriptors?
 
     /// - Parameters:
     ///   - passed: The descriptors that came for the frame.
     ///   - port: The channel to the port that has received them.
     init(
-        _ frame: consuming ZeroMQFrame, sender: MessageSender? = nil, _ channels: ChannelTable,
+        _ frame: consuming ZeroMQFrame, sender: SenderCredentials? = nil, _ channels: ChannelTable,
         _ passed: PassedDescriptors? = nil, at port: SendChannel? = nil
     ) {
-        var header = WireHeader()
+        var header = FrameHeader()
         var malformed: Wire.Malformed?
         frame.withUnsafeBytes { bytes in
-            do throws(Wire.Malformed) { header = try WireHeader(checking: bytes) } catch { malformed = error }
+            do throws(Wire.Malformed) { header = try FrameHeader(checking: bytes) } catch { malformed = error }
         }
         self.header = header
         self.malformed = malformed
         self.frame = frame
-        laneSender = sender
+        ringSender = sender
         received = header.descriptorCount == 0 ? nil : ReceivedDescriptors(header.descriptorCount, of: passed, at: port)
         self.channels = channels
     }
@@ -102,8 +102,8 @@ final class ReceivedFrame: Sendable {
     }
 
     /// The sender by the kernel's credentials of the connection; nil when the kernel does not say.
-    var sender: MessageSender? {
-        laneSender ?? frame.withProperty("Peer-Address") { MessageSender(peerAddress: $0) } ?? nil
+    var sender: SenderCredentials? {
+        ringSender ?? frame.withProperty("Peer-Address") { SenderCredentials(peerAddress: $0) } ?? nil
     }
 
     private func channel(in bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> SendChannel? {
@@ -119,6 +119,6 @@ extension LocalMessage {
         self.init(
             kind: frame.header.kind, id: frame.header.id, request: frame.header.request, components: frame.components,
             replyRight: frame.replyChannel, size: UInt32(clamping: frame.size),
-            sender: frame.sender ?? MessageSender(pid: 0, uid: geteuid(), gid: getegid()))
+            sender: frame.sender ?? SenderCredentials(pid: 0, uid: geteuid(), gid: getegid()))
     }
 }

@@ -4,13 +4,13 @@ import Glibc
 enum ReceivedMessage: Sendable {
     typealias Handler = @Sendable (consuming ReceivedMessage) -> Void
 
-    /// From a sender of the same runtime, or plain bytes from a lane.
+    /// From a sender of the same runtime, or plain bytes from a ring.
     case local(LocalMessage)
     /// From another process.
     case frame(ReceivedFrame)
 
     /// The kind, the id, and the number of a request or a reply.
-    var header: WireHeader {
+    var header: FrameHeader {
         switch self {
         case .local(let message): message.header
         case .frame(let frame): frame.header
@@ -47,9 +47,9 @@ enum ReceivedMessage: Sendable {
         }
     }
 
-    var sender: MessageSender? {
+    var sender: SenderCredentials? {
         switch self {
-        case .local(let message): message.sender ?? MessageSender(pid: getpid(), uid: geteuid(), gid: getegid())
+        case .local(let message): message.sender ?? SenderCredentials(pid: getpid(), uid: geteuid(), gid: getegid())
         case .frame(let frame): frame.sender
         }
     }

@@ -23,8 +23,8 @@ final class Receiver: LocalPort {
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     let inHand = MessageInHand()
-    /// The peers that could send by lanes, and have said that they send by ZeroMQ.
-    let laneless = Lock<Set<Incarnation>>([])
+    /// The peers that could send by rings, and have said that they send by ZeroMQ.
+    let ringless = Lock<Set<Incarnation>>([])
     /// Hands the port over to another process.
     let offer = Lock<(any AnyObject & Sendable)?>(nil)
     /// Nil for most ports, which stay where they were made.
@@ -94,7 +94,7 @@ final class Receiver: LocalPort {
             return false
         }
         // A block of a dispatch queue has to end before the next one. A foreign loop may run inside this one.
-        if let waiter = takers.waiters.first { return waiter is QueueService }
+        if let waiter = takers.waiters.first { return waiter is QueueTaker }
         return takers.source.map { !ThreadRunLoop.current.contains($0, forMode: mode) } ?? false
     }
 
@@ -114,32 +114,5 @@ final class Receiver: LocalPort {
                 taken: look.taken, ownSent: look.ownSent, isEmpty: look.isEmpty, now: isComplete ? .now : nil)
         }
         return (statistics, look.isEmpty)
-    }
-}
-
-/// The queue limit, the byte limit and the message limit of a port, as ``MachPort`` explains them.
-struct PortLimits: Sendable {
-    var queue: Int
-    var bytes: Int?
-    var message: Int
-
-    init(queue: Int = 1000, bytes: Int? = nil, message: Int = 64 << 20) {
-        (self.queue, self.bytes, self.message) = (queue, bytes, message)
-    }
-
-    /// The limits of the port of a right.
-    init(of right: WireRight) {
-        self.init(
-            queue: Int(right.queueLimit), bytes: right.byteLimit > 0 ? right.byteLimit : nil, message: right.limit)
-    }
-
-    /// The right to a new port.
-    /// - Throws: ``PortError``: `invalidLimit` for a limit below 1, or beyond the limits of libzmq and the wire format.
-    func right(_ id: PortID) throws(PortError) -> WireRight {
-        try PortError.check("queueLimit", queue, in: 1...Int(Int32.max) - 1)
-        try PortError.check("byteLimit", bytes ?? 1, in: 1...Int.max)
-        try PortError.check("messageLimit", message, in: 1...Wire.largestMessage)
-        return WireRight(
-            id: id, queueLimit: UInt32(queue), limit: min(message, bytes ?? .max), byteLimit: bytes ?? 0, path: "")
     }
 }

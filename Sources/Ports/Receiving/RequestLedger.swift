@@ -8,7 +8,7 @@ final class RequestLedger: Sendable {
         /// The channel to the asker's port for the reply.
         let asker: SendChannel
         let number: UInt64
-        fileprivate let place: RequestEntries.Place
+        fileprivate let place: RequestRecords.Place
 
         fileprivate var id: RequestID { RequestID(asker: asker.id.incarnation, number: number) }
     }
@@ -18,7 +18,7 @@ final class RequestLedger: Sendable {
     /// read.
     let areDone = Promise<Void>()
     private let notices: RequestNotices
-    private let state = Lock(RequestEntries())
+    private let state = Lock(RequestRecords())
 
     init(_ notices: RequestNotices) { self.notices = notices }
 
@@ -33,7 +33,7 @@ final class RequestLedger: Sendable {
     func reply(to request: Request) -> Bool { change { $0.reply(request.place).isFirst } }
 
     /// The reply was not sent. Another may follow.
-    func giveBack(_ request: Request, tooLarge: RequestEntries.TooLarge? = nil) {
+    func giveBack(_ request: Request, tooLarge: RequestRecords.TooLarge? = nil) {
         state.withLock { $0.giveBack(request.place, tooLarge) }
     }
 
@@ -45,7 +45,7 @@ final class RequestLedger: Sendable {
     /// Ends a request without a reply.
     /// - Returns: The sizes of a reply that was too large, when the asker has to be told. The caller sends that, in
     ///   place of a reply.
-    func release(_ request: Request) -> RequestEntries.TooLarge? {
+    func release(_ request: Request) -> RequestRecords.TooLarge? {
         let (isFirst, tooLarge) = change { $0.reply(request.place) }
         if let tooLarge, !isCancelled(request) { return tooLarge }
         if isFirst { end(request, .unanswered) }
@@ -93,7 +93,7 @@ final class RequestLedger: Sendable {
     var isFinishing: Bool { state.withLock { $0.isFinishing } }
     var isEmpty: Bool { state.withLock { $0.isEmpty } }
     /// The requests that have no reply yet, those of other transports, too.
-    var count: Int { state.withLock { $0.count } + serving.entranceRequests.count }
+    var count: Int { state.withLock { $0.count } + serving.foreignRequests.count }
 
     /// Takes no more requests.
     func finish() { change { $0.isFinishing = true } }
@@ -101,7 +101,7 @@ final class RequestLedger: Sendable {
     /// Notes whether the process reads nothing. Then the port's end does not wait for replies to it.
     func note(_ asker: Incarnation, isSilent: Bool) { change { $0.note(asker, isSilent: isSilent) } }
 
-    private func change<Result>(_ change: (inout RequestEntries) -> Result) -> Result {
+    private func change<Result>(_ change: (inout RequestRecords) -> Result) -> Result {
         let (result, isDone) = state.withLock { (change(&$0), $0.isDone) }
         if isDone { areDone.set(()) }
         return result
@@ -109,7 +109,7 @@ final class RequestLedger: Sendable {
 
     /// Calls `body` with each request in progress, under the lock, because a copy of very many requests would take
     /// longer. `body` must be short.
-    func forEach(_ body: (RequestEntries.Entry, RequestKind?) -> Void) {
+    func forEach(_ body: (RequestRecords.Entry, RequestKind?) -> Void) {
         let kinds = serving.kinds
         state.withLock { entries in entries.forEach { body($0, kinds[$0.subject]) } }
     }

@@ -1,26 +1,6 @@
 import RunLoopLocks
 import RunLoops
 
-/// A request that a message port has taken by another transport, and that has no reply yet.
-package struct EntranceRequest: Sendable {
-    /// The sender's number for the subject of the request.
-    package let id: UInt32
-    let name: String
-    /// The place that the request came from, in words.
-    let origin: String
-    package let since: MonotonicInstant
-    /// Whether the request may last as long as its asker likes, as a stream does.
-    let mayLast: Bool
-    let isCancelled: Bool
-
-    package init(
-        id: UInt32, name: String, origin: String, since: MonotonicInstant, mayLast: Bool, isCancelled: Bool
-    ) {
-        (self.id, self.name, self.origin) = (id, name, origin)
-        (self.since, self.mayLast, self.isCancelled) = (since, mayLast, isCancelled)
-    }
-}
-
 /// The calls of `serve` of a port: their lanes, and the messages in their handlers that want no reply. The kinds of the
 /// port's requests lead to the lanes.
 final class ServeCalls: Sendable {
@@ -41,7 +21,7 @@ final class ServeCalls: Sendable {
         var refused: [String: Int] = [:]
         /// Whether the port takes no more requests.
         var isFinishing = false
-        var entrances: [@Sendable () -> [EntranceRequest]] = []
+        var foreign: [@Sendable () -> [ForeignRequest]] = []
     }
 
     private let state = Lock(State())
@@ -94,10 +74,10 @@ final class ServeCalls: Sendable {
     }
 
     /// The requests in progress that have come by other transports.
-    var entranceRequests: [EntranceRequest] { state.withLock { $0.entrances }.flatMap { $0() } }
+    var foreignRequests: [ForeignRequest] { state.withLock { $0.foreign }.flatMap { $0() } }
 
-    func addEntrance(_ requests: @escaping @Sendable () -> [EntranceRequest]) {
-        state.withLock { $0.entrances.append(requests) }
+    func addTransport(_ requests: @escaping @Sendable () -> [ForeignRequest]) {
+        state.withLock { $0.foreign.append(requests) }
     }
 
     var oneWay: [OneWay] { state.withLock { Array($0.oneWay.values) } }

@@ -51,13 +51,13 @@ final class StatisticsCollector: Sendable {
         return answer
     }
 
-    /// Takes what waits in a peer's lane to a port. Returns false without a lane.
-    func takeLane(of peer: Incarnation, at port: UInt64) -> Bool { ports.port(port)?.takeLane(of: peer) ?? false }
+    /// Takes what waits in a peer's ring to a port. Returns false without a ring.
+    func takeRing(of peer: Incarnation, at port: UInt64) -> Bool { ports.port(port)?.takeRing(of: peer) ?? false }
 
-    /// Takes what waits in the lanes of all peers to a port.
-    func takeLanes(at port: UInt64) {
+    /// Takes what waits in the rings of all peers to a port.
+    func takeRings(at port: UInt64) {
         guard let port = ports.port(port) else { return }
-        for peer in port.lanePeers { port.takeLane(of: peer) }
+        for peer in port.ringPeers { port.takeRing(of: peer) }
     }
 
     /// Ends the rounds, whose queries retain those who ask, and by them the runtime's parts.
@@ -105,10 +105,10 @@ final class StatisticsCollector: Sendable {
             state.rounds[port]?.number == number ? state.rounds.removeValue(forKey: port) : nil
         }
         guard let round else { return }
-        // A stopped sender does not answer, but its lane tells what it has sent.
+        // A stopped sender does not answer, but its ring tells what it has sent.
         let receiver = ports.port(port)
-        receiver?.noteSentByLanes(of: round.awaited)
-        let silent = round.awaited.subtracting(receiver?.lanePeers ?? [])
+        receiver?.noteSentByRings(of: round.awaited)
+        let silent = round.awaited.subtracting(receiver?.ringPeers ?? [])
         let look = receiver?.look(isComplete: silent.isEmpty)
         let found = Collected(statistics: look?.statistics, isQueued: look?.isEmpty == false, silent: silent)
         for tell in round.tells { tell(found) }

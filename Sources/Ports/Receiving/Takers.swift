@@ -13,13 +13,13 @@ final class Takers: Sendable {
         weak var source: Source?
         /// Where ``source`` is scheduled.
         var places: [Place] = []
-        /// Nil before the first lane.
+        /// Nil before the first ring.
         var bells: Bells?
         var waiters: [any Waiter] = []
         /// Whether a thread or a task has ever waited for a message. It may come back for the next.
         var hasHadWaiters = false
         /// The dispatch queue that handles messages; one of the waiters.
-        var queue: QueueService?
+        var queue: QueueTaker?
 
         /// Forgets a place, and those whose loops have ended.
         mutating func removePlace(_ loop: ThreadRunLoop, _ mode: ThreadRunLoop.Mode) {
@@ -32,7 +32,7 @@ final class Takers: Sendable {
         weak var loop: ThreadRunLoop?
         let mode: ThreadRunLoop.Mode
 
-        /// Adds the source of the port's lanes, unless the loop has ended.
+        /// Adds the source of the port's rings, unless the loop has ended.
         func add(_ bells: Source) throws(RunLoopError) {
             do throws(RunLoopError) {
                 _ = try loop?.add(bells, forMode: mode)
@@ -40,10 +40,10 @@ final class Takers: Sendable {
         }
     }
 
-    /// The bells of the port's lanes.
+    /// The bells of the port's rings.
     private struct Bells {
         let set: BellSet
-        /// Handles the messages of lanes in the loops.
+        /// Handles the messages of rings in the loops.
         let source: Source
         /// The socket and the bells, for waiters that wait for one descriptor.
         let both: DescriptorSet
@@ -99,7 +99,7 @@ final class Takers: Sendable {
                 do throws(RunLoopError) {
                     try loop.add(bells, forMode: mode)
                 } catch {
-                    // A loop that does not hear lanes would leave their messages there.
+                    // A loop that does not hear rings would leave their messages there.
                     loop.remove(source, forMode: mode)
                     throw error
                 }
@@ -127,7 +127,7 @@ final class Takers: Sendable {
         return loop.contains(source, forMode: mode)
     }
 
-    /// Lets all takers hear the bells of lanes, too. Called before the first lane's sender can ring.
+    /// Lets all takers hear the bells of rings, too. Called before the first ring's sender can ring.
     /// - Parameter make: Makes the source for the loops.
     /// - Returns: False when the kernel watches no more descriptors, or the port ends.
     func hear(_ bells: BellSet, _ make: () -> Source) -> Bool {
@@ -144,7 +144,7 @@ final class Takers: Sendable {
                 for place in places { try place.add(source) }
                 waiters = try state.withLock { state -> [any Waiter]? in
                     guard state.descriptor != nil else { return nil }
-                    for case let service as PollService in state.waiters { try service.add(bells) }
+                    for case let taker as PollTaker in state.waiters { try taker.add(bells) }
                     state.bells = Bells(set: bells, source: source, both: both)
                     return state.waiters
                 }
@@ -167,26 +167,26 @@ final class Takers: Sendable {
         }
     }
 
-    /// Makes and adds the service of a foreign loop. The socket is open during the call.
-    func addPollService() throws(PortError) -> PollService {
+    /// Makes and adds the taker of a foreign loop. The socket is open during the call.
+    func addPollTaker() throws(PortError) -> PollTaker {
         try state.withLock { (state) throws(PortError) in
             guard let descriptor = state.descriptor else { throw .isInvalid(port: channel.identity) }
             let bells = state.bells?.set
-            let service = try runLoop { () throws(RunLoopError) in try PollService(descriptor, bells) }
-            state.waiters.append(service)
-            return service
+            let taker = try runLoop { () throws(RunLoopError) in try PollTaker(descriptor, bells) }
+            state.waiters.append(taker)
+            return taker
         }
     }
 
     func remove(_ waiter: some Waiter) { state.withLockUnlessForked { $0.waiters.removeAll { $0 === waiter } } }
 
     /// Lets a dispatch queue, or none, handle the messages in place of the former one.
-    func setQueue(_ service: QueueService?) throws(PortError) {
+    func setQueue(_ taker: QueueTaker?) throws(PortError) {
         let former = try state.withLock { (state) throws(PortError) in
             guard state.descriptor != nil else { throw .isInvalid(port: channel.identity) }
-            let former = exchange(&state.queue, with: service)
+            let former = exchange(&state.queue, with: taker)
             state.waiters.removeAll { $0 === former }
-            if let service { state.waiters.append(service) }
+            if let taker { state.waiters.append(taker) }
             return former
         }
         former?.stop()
@@ -202,7 +202,7 @@ final class Takers: Sendable {
 
     struct Look {
         let source: Source?
-        let queue: QueueService?
+        let queue: QueueTaker?
         let waiters: [any Waiter]
         let hasHadWaiters: Bool
         let descriptor: Int32?
@@ -215,7 +215,7 @@ final class Takers: Sendable {
         func isOnlyHere(isHandling: Bool) -> Bool {
             if waiters.isEmpty { return source?.isOnlyInCurrentLoop ?? false }
             // A second waiter may be another thread.
-            return waiters.count == 1 && waiters[0] is any Service && isHandling && source?.isInNoLoop != false
+            return waiters.count == 1 && waiters[0] is any HandlingTaker && isHandling && source?.isInNoLoop != false
         }
     }
 

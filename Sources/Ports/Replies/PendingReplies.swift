@@ -176,7 +176,7 @@ final class PendingReplies: Sendable {
     }
 
     private func end(_ endings: [Ending], at replyPort: UInt64, _ wait: PortEnd) {
-        statistics.takeLanes(at: replyPort)
+        statistics.takeRings(at: replyPort)
         statistics.collect(for: replyPort) { found in
             var wait = wait
             if wait.mayHaveReply(at: replyPort, found) {
@@ -380,11 +380,11 @@ final class PendingReplies: Sendable {
         }
     }
 
-    /// Takes the replies that wait in lanes, and returns the ports at which others may arrive: by ZeroMQ, or from a living
+    /// Takes the replies that wait in rings, and returns the ports at which others may arrive: by ZeroMQ, or from a living
     /// owner whose replies wait for room.
     private func replyPorts(of end: PortEnd) -> [UInt64] {
         Set(state.withLock { $0.pending.all(to: end.port).map(\.replyPort) }).filter {
-            !statistics.takeLane(of: end.port.incarnation, at: $0) || end.owner != .dead
+            !statistics.takeRing(of: end.port.incarnation, at: $0) || end.owner != .dead
         }
     }
 

@@ -60,30 +60,30 @@ extension PortRuntime: RuntimeEvents {
                 if let port = ports.port(number), port.isValid, !port.isLeaving { peer.send(.stayed(number)) }
             } else {
                 // Only then, because the messages are handled on this thread.
-                ports.port(number)?.takeLane(of: sender)
+                ports.port(number)?.takeRing(of: sender)
             }
             finishing.finished(number, by: sender)
         case .moving(let number):
             if let channel = channel(number) { channel.waitForMove() } else { peer.send(.finished(number)) }
         case .stayed(let number): channel(number)?.stay()
-        case .wantsLane(let number, let question):
+        case .wantsRing(let number, let question):
             let port = ports.port(number)
             port?.sendsByZeroMQ(sender, false)
             if port?.isLeaving == true { return }
-            if port?.makeLane(for: peer, question: question) == true { return }
+            if port?.makeRing(for: peer, question: question) == true { return }
             if let port {
-                port.refuseLane(to: peer, question: question)
+                port.refuseRing(to: peer, question: question)
             } else {
-                peer.send(.noLane(number, question: question))
+                peer.send(.noRing(number, question: question))
             }
-        case .lane(let number, let question):
+        case .ring(let number, let question):
             if let channel = channel(number) {
-                channel.laneCame(descriptors, question)
+                channel.ringCame(descriptors, question)
             } else {
-                peer.send(.laneClosed(number, question: question))
+                peer.send(.ringClosed(number, question: question))
             }
-        case .noLane(let number, let question): channel(number)?.laneWasRefused(question)
-        case .laneClosed(let number, let question): ports.port(number)?.endLanes(of: sender, question: question)
+        case .noRing(let number, let question): channel(number)?.ringWasRefused(question)
+        case .ringClosed(let number, let question): ports.port(number)?.endRings(of: sender, question: question)
         case .zeroMQ(let number, let isOpen): ports.port(number)?.sendsByZeroMQ(sender, isOpen)
         case .memory(let number, let memory): ports.port(number)?.memoryCame(memory, descriptors.first, of: sender)
         case .wantsDescriptorSocket(let number, let question):
@@ -216,7 +216,7 @@ extension PortRuntime: RuntimeEvents {
         controlConnectionChanged(peer.incarnation)
         guard isLast else { return }
         for port in ports.all {
-            port.endLanes(of: peer.incarnation, isGone: true)
+            port.endRings(of: peer.incarnation, isGone: true)
             port.closeDescriptorSocketsSoon()
         }
         receiving.notices.askerIsGone(peer.incarnation)

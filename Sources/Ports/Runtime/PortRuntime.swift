@@ -19,18 +19,22 @@ public final class PortRuntime: Sendable {
     public static let shared = PortRuntime()
 
     /// How messages travel between this process and others.
-    public enum Lanes: Sendable {
-        /// By lanes, which are rings in memory that both processes map, where both can; else by ZeroMQ.
+    public enum SharedMemoryUse: Sendable {
+        /// By rings in memory that both processes map, where both can; else by ZeroMQ.
         case whenPossible
         /// By ZeroMQ alone.
         case never
     }
 
-    /// False with `PORTS_LANES=never`, which keeps a process to ZeroMQ.
-    private static let environmentAllowsLanes: Bool = {
-        guard let word = getenv("PORTS_LANES").map({ String(cString: $0) }), !word.isEmpty else { return true }
-        if word == "never" { return false }
-        log.warning("PORTS_LANES is \(word.quoted), and the only word that it takes is never")
+    /// False with `PORTS_SHARED_MEMORY=never`, which keeps a process to ZeroMQ.
+    private static let environmentAllowsRings: Bool = {
+        // Its former name counts, too.
+        for name in ["PORTS_SHARED_MEMORY", "PORTS_LANES"] {
+            guard let word = getenv(name).map({ String(cString: $0) }), !word.isEmpty else { continue }
+            if name == "PORTS_LANES" { log.warning("PORTS_LANES is called PORTS_SHARED_MEMORY now") }
+            if word == "never" { return false }
+            log.warning("\(name) is \(word.quoted), and the only word that it takes is never")
+        }
         return true
     }()
 
@@ -56,13 +60,13 @@ public final class PortRuntime: Sendable {
     /// - Parameters:
     ///   - directory: The absolute path of the registry directory of its ports, unless they are told otherwise. Nil
     ///     stands for `$PORTS_DIRECTORY`, else `$XDG_RUNTIME_DIR/ports`, else `/tmp/ports-UID`.
-    ///   - lanes: How messages travel between this process and others.
-    public init(directory: String? = nil, lanes: Lanes = .whenPossible) {
+    ///   - sharedMemory: How messages travel between this process and others.
+    public init(directory: String? = nil, sharedMemory: SharedMemoryUse = .whenPossible) {
         Self.prepareProcess
         let directory = DefaultDirectory.withoutTrailingSlashes(directory ?? DefaultDirectory.choice.path)
         self.directory = directory
         let control = ControlConnectionTable(
-            incarnation, housekeeping, takesLanes: lanes == .whenPossible && Self.environmentAllowsLanes)
+            incarnation, housekeeping, takesRings: sharedMemory == .whenPossible && Self.environmentAllowsRings)
         channels = ChannelTable(control)
         registry = Registry(control) { [ports] in ports.port($0)?.exposure }
         statistics = StatisticsCollector(ports, control)

@@ -34,8 +34,8 @@ extension SendChannel {
     /// Tells the owner when it has taken everything.
     /// - Parameter probes: Whether nobody probes yet.
     func reportFinished(probes: Bool) {
-        // The owner has the messages of a lane already.
-        if !isOpen || hasLane { tellFinished() } else if probes { probe() }
+        // The owner has the messages of a ring already.
+        if !isOpen || hasRing { tellFinished() } else if probes { probe() }
     }
 
     /// The time for probing. An owner answers much sooner, and a malicious one must not get more time.

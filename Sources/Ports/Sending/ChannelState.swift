@@ -1,22 +1,11 @@
 import RunLoops
 import ZeroMQ
 
-/// A port of this runtime, as the channel to the port uses it.
-protocol LocalPort: AnyObject, Sendable {
-    /// Whether only the calling thread takes messages from the port. Such a thread must not wait for room.
-    var isServedOnlyHere: Bool { get }
-    /// Whether only the calling thread takes messages from the port, and not while its loop runs in the mode. Such a
-    /// thread must not wait for the port's reply.
-    func isServedOnlyHere(outside mode: ThreadRunLoop.Mode) -> Bool
-    /// Lets other processes connect to the port, and returns the registry directory of its socket.
-    func expose() throws(PortError) -> String
-}
-
 /// The state of a channel, which its lock guards: who sends, and the way to the port. A channel to a port of another process
-/// has a lane or a connection of ZeroMQ, never both.
+/// has a ring or a connection of ZeroMQ, never both.
 struct ChannelState: ~Copyable {
     var queue: SendState
-    var lane = LaneConnection()
+    var ring = RingConnection()
     var zeroMQ = ZeroMQConnection()
     var descriptors = DescriptorSender()
     var credit: Credit
@@ -34,7 +23,7 @@ struct ChannelState: ~Copyable {
     }
 
     /// Whether there is a way to a port of another process.
-    var isOpen: Bool { lane.isOpen || zeroMQ.isOpen }
+    var isOpen: Bool { ring.isOpen || zeroMQ.isOpen }
 
     /// Whether senders wait until their own deadlines: the owner is known to accept what they send.
     var isConnected: Bool { queue.isConnected && !descriptors.isAsked }
@@ -51,7 +40,7 @@ struct ChannelState: ~Copyable {
     ) -> (isConnected: Bool, isOver: Bool, looks: Bool) {
         let now = MonotonicInstant.now
         let isOver = limit(isConnected) <= now
-        if !isOver, !lane.isAsked, queue.isFirst(waiter) { retryUnaccepted() }
+        if !isOver, !ring.isAsked, queue.isFirst(waiter) { retryUnaccepted() }
         // When many deadlines pass together, one check suffices.
         let looks = !isOver || lastLook + .milliseconds(100) < now
         if looks { lastLook = now }
@@ -78,35 +67,35 @@ struct ChannelState: ~Copyable {
         return queue.lifecycle == .moving ? nil : queue.waiters.first
     }
 
-    // MARK: Asking for a lane
+    // MARK: Asking for a ring
 
-    /// - Returns: Whether a lane is awaited, and the number of the question to send, if there is one.
-    mutating func askForLane() -> (isAsked: Bool, question: UInt64?) {
-        if lane.isRefused { return (false, nil) }
+    /// - Returns: Whether a ring is awaited, and the number of the question to send, if there is one.
+    mutating func askForRing() -> (isAsked: Bool, question: UInt64?) {
+        if ring.isRefused { return (false, nil) }
         guard queue.lifecycle == .unconnected else { return (true, nil) }
         queue.connect()
-        return (true, lane.ask())
+        return (true, ring.ask())
     }
 
     /// - Returns: Whether an answer was awaited.
     mutating func giveUpAsking() -> Bool {
-        guard lane.giveUpAsking() else { return false }
+        guard ring.giveUpAsking() else { return false }
         queue.disconnect()
         return true
     }
 
-    /// The owner has answered the question for a lane.
+    /// The owner has answered the question for a ring.
     /// - Parameter made: Nil when the owner makes none, or this process cannot map it.
-    /// - Returns: Whether the lane is used, and the waiter to wake.
-    mutating func answer(_ question: UInt64, with made: consuming LaneSender?) -> (isUsed: Bool, waiter: (any Waiter)?)
+    /// - Returns: Whether the ring is used, and the waiter to wake.
+    mutating func answer(_ question: UInt64, with made: consuming RingSender?) -> (isUsed: Bool, waiter: (any Waiter)?)
     {
-        guard lane.giveUpAsking(question), queue.lifecycle == .connecting else { return (false, nil) }
+        guard ring.giveUpAsking(question), queue.lifecycle == .connecting else { return (false, nil) }
         if let made {
-            lane.open(made)
+            ring.open(made)
             queue.accept()
             return (true, queue.waiters.first)
         }
-        lane.refuse()
+        ring.refuse()
         queue.disconnect()
         return (false, queue.waiters.first)
     }
@@ -128,16 +117,16 @@ struct ChannelState: ~Copyable {
         return queue.waiters
     }
 
-    /// The receiver has ended the lane. Nothing is lost, and the next send connects again.
-    mutating func loseLane() { if lane.close() { queue.disconnect() } }
+    /// The receiver has ended the ring. Nothing is lost, and the next send connects again.
+    mutating func loseRing() { if ring.close() { queue.disconnect() } }
 
     // MARK: Closing an idle connection
 
     enum IdleStep: Equatable {
         case nothing
         case closed
-        /// The lane was closed, and its owner does not know yet.
-        case closedLane
+        /// The ring was closed, and its owner does not know yet.
+        case closedRing
         /// A drain probe was sent.
         case probed
         /// There is no room for a probe, or no answer to one: the connection may be lost.
@@ -145,13 +134,13 @@ struct ChannelState: ~Copyable {
     }
 
     /// Closes an idle connection, or asks the port whether it has taken everything. Otherwise messages could be lost, or
-    /// overtaken by those of the next connection. A lane tells by itself.
+    /// overtaken by those of the next connection. A ring tells by itself.
     mutating func closeIfIdle() -> IdleStep {
         guard queue.isIdle else { return .nothing }
-        if lane.isOpen { return queue.waiters.isEmpty && closeDrainedLane() ? .closedLane : .nothing }
+        if ring.isOpen { return queue.waiters.isEmpty && closeDrainedRing() ? .closedRing : .nothing }
         if queue.lifecycle == .connecting {
             // Nothing was sent.
-            guard !lane.isAsked else { return .nothing }
+            guard !ring.isAsked else { return .nothing }
             queue.disconnect()
             zeroMQ.close()
             return .closed
@@ -161,10 +150,10 @@ struct ChannelState: ~Copyable {
         return zeroMQ.probe(sentCount: queue.sentCount) ? .probed : .waits(isProbed: false)
     }
 
-    /// Closes the lane, if everything was taken from it.
-    /// - Returns: Whether the lane is closed.
-    mutating func closeDrainedLane() -> Bool {
-        guard lane.isDrained(), lane.close() else { return false }
+    /// Closes the ring, if everything was taken from it.
+    /// - Returns: Whether the ring is closed.
+    mutating func closeDrainedRing() -> Bool {
+        guard ring.isDrained(), ring.close() else { return false }
         queue.disconnect()
         return true
     }
@@ -193,7 +182,7 @@ struct ChannelState: ~Copyable {
         // A socket that has sent nothing is closed.
         if queue.lifecycle == .connecting {
             zeroMQ.close()
-            _ = lane.giveUpAsking()
+            _ = ring.giveUpAsking()
         }
         defer { probesUntil = deadline }
         return probesUntil == nil
@@ -224,7 +213,7 @@ struct ChannelState: ~Copyable {
     /// The port has not moved. The next send connects again.
     /// - Returns: The waiter to wake.
     mutating func stay() -> (any Waiter)? {
-        // A question for a lane, or for a way of descriptors, has no answer while the port moves.
+        // A question for a ring, or for a way of descriptors, has no answer while the port moves.
         let wasAsked = giveUpAsking()
         let awaitsSocket = descriptors.isAsked
         descriptors.giveUpAsking()
@@ -246,7 +235,7 @@ struct ChannelState: ~Copyable {
 
     private mutating func closeWays() {
         zeroMQ.close()
-        lane.close()
+        ring.close()
         descriptors.close()
     }
 
@@ -261,7 +250,7 @@ struct ChannelState: ~Copyable {
     /// - Parameter milliseconds: libzmq may use them to flush.
     mutating func close(linger milliseconds: Int32) {
         zeroMQ.close(linger: milliseconds)
-        lane.close()
+        ring.close()
         descriptors.close()
         bell = nil
     }

@@ -144,7 +144,7 @@ extension SendChannel {
 
     /// - Parameter blocks: Whether the calling thread waits for the connection.
     private func makeSocket(to owner: ControlConnection, blocks: Bool) throws(PortError) {
-        if askForLane(owner, blocks: blocks) { return }
+        if askForRing(owner, blocks: blocks) { return }
         // An optional, because a closure cannot consume what it captures.
         var made: ZeroMQSocket?
         do throws(PortError) {

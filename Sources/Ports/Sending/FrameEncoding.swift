@@ -22,7 +22,7 @@ extension SendChannel {
             case .descriptor: descriptorCount += 1
             }
         }
-        let header = WireHeader(
+        let header = FrameHeader(
             kind: kind, id: id, request: request, count: components.count, replySize: reply?.size ?? 0,
             descriptorCount: descriptorCount)
         return try frame(header, reply, size: size) { target in
@@ -60,7 +60,7 @@ extension SendChannel {
 
     /// A frame whose components `writeComponents` writes.
     func frame(
-        _ header: WireHeader, _ reply: WireRight?, size componentsSize: Int,
+        _ header: FrameHeader, _ reply: WireRight?, size componentsSize: Int,
         _ writeComponents: (UnsafeMutableRawBufferPointer) -> Void
     ) throws(PortError) -> ZeroMQFrame {
         let size = header.componentsOffset + componentsSize + header.descriptorTokenSize

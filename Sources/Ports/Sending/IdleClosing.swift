@@ -4,7 +4,7 @@
 extension SendChannel {
     /// Whether there is a way to the port of another process.
     var isOpen: Bool { state.withLock { $0.isOpen } }
-    var hasLane: Bool { state.withLock { $0.lane.isOpen } }
+    var hasRing: Bool { state.withLock { $0.ring.isOpen } }
 
     /// Closes the connection, now or when the answer to a drain probe comes.
     ///
@@ -14,13 +14,13 @@ extension SendChannel {
         let step = state.withLock { state in
             let step = state.closeIfIdle()
             // Under the lock, and so before the next question.
-            if step == .closedLane { tellLaneClosed(&state) }
+            if step == .closedRing { tellRingClosed(&state) }
             if step == .closed { tellZeroMQ(isOpen: false) }
             return step
         }
         switch step {
         case .nothing: return false
-        case .closed, .closedLane:
+        case .closed, .closedRing:
             noteClosed()
             return false
         case .probed: tellProbed()
@@ -31,8 +31,8 @@ extension SendChannel {
 
     private func tellProbed() { channels.control.send(.probed(id.number), to: id.incarnation) }
 
-    func tellLaneClosed(_ state: inout ChannelState) {
-        channels.control.send(.laneClosed(id.number, question: state.lane.question), to: id.incarnation)
+    func tellRingClosed(_ state: inout ChannelState) {
+        channels.control.send(.ringClosed(id.number, question: state.ring.question), to: id.incarnation)
     }
 
     private func noteClosed() {

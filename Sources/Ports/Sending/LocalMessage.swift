@@ -1,5 +1,5 @@
 /// A message in memory of this process: of a sender of the same runtime, which hands over what it has without a wire
-/// format, or of one component of bytes, copied from a lane.
+/// format, or of one component of bytes, copied from a ring.
 struct LocalMessage: @unchecked Sendable {
     // Sound: a message does not change after it is made, but for the link, which belongs to the queue.
 
@@ -27,7 +27,7 @@ struct LocalMessage: @unchecked Sendable {
         var byteCount: UInt32 = 0
         var kind = Wire.Kind.message
         /// The process that has sent the message; nil for this runtime.
-        var sender: MessageSender?
+        var sender: SenderCredentials?
         /// The size class of the room behind the fields; nil for a message that is not used again.
         var sizeClass: MessagePool.SizeClass?
     }
@@ -52,7 +52,7 @@ struct LocalMessage: @unchecked Sendable {
 
     /// Copies the bytes of one component into a used message of the pool, or a new one. The size is that of a frame.
     init(
-        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, sender: MessageSender? = nil,
+        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, sender: SenderCredentials? = nil,
         from pool: borrowing MessagePool
     ) {
         let made = Self.makeRetained(
@@ -60,19 +60,19 @@ struct LocalMessage: @unchecked Sendable {
         storage = Unmanaged<Storage>.fromOpaque(made).takeRetainedValue()
     }
 
-    /// The most bytes of a lane's message that is used again.
-    private static let mostKeptOfLane = 4096
+    /// The most bytes of a ring's message that is used again.
+    private static let mostKeptOfRing = 4096
 
     /// Makes a message as ``init(id:bytes:replyRight:size:from:)`` does, and returns its address for
     /// ``init(released:)``.
     @inline(__always)
     static func makeRetained(
-        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, sender: MessageSender? = nil,
+        id: UInt32, bytes: RawSpan, replyRight: SendChannel?, size: UInt32, sender: SenderCredentials? = nil,
         from pool: borrowing MessagePool
     ) -> UnsafeMutableRawPointer {
         let byteCount = bytes.byteCount
-        // A large message of a lane is allocated and freed by the same thread, whose allocator has warm memory.
-        let isKept = sender == nil || byteCount <= mostKeptOfLane
+        // A large message of a ring is allocated and freed by the same thread, whose allocator has warm memory.
+        let isKept = sender == nil || byteCount <= mostKeptOfRing
         let sizeClass = isKept ? MessagePool.SizeClass(capacity: byteCount) : nil
         var isBusy = false
         let unmanaged: Unmanaged<Storage>
@@ -106,7 +106,7 @@ struct LocalMessage: @unchecked Sendable {
     /// Makes a message of any components, which are not copied.
     init(
         kind: Wire.Kind, id: UInt32, request: UInt64, components: [Component], replyRight: SendChannel?,
-        size: UInt32, sender: MessageSender? = nil
+        size: UInt32, sender: SenderCredentials? = nil
     ) {
         self.init(kind: kind, id: id, request: request, parts: .several(components), replyRight: replyRight, size: size)
         fields.pointee.sender = sender
@@ -129,12 +129,12 @@ struct LocalMessage: @unchecked Sendable {
     }
 
     /// The kind, the id, and the number of a request or a reply.
-    var header: WireHeader {
-        WireHeader(kind: fields.pointee.kind, id: fields.pointee.id, request: fields.pointee.request)
+    var header: FrameHeader {
+        FrameHeader(kind: fields.pointee.kind, id: fields.pointee.id, request: fields.pointee.request)
     }
     var replyRight: SendChannel? { fields.pointee.replyRight }
     /// The process that has sent the message; nil for this runtime.
-    var sender: MessageSender? { fields.pointee.sender }
+    var sender: SenderCredentials? { fields.pointee.sender }
     /// The size that the message would have as a frame. Limits count it.
     var size: Int { Int(fields.pointee.size) }
 

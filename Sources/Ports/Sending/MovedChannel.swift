@@ -179,7 +179,7 @@ extension OutgoingMessage {
         case .local(let message, _): message.header.kind == .request ? message.header.request : nil
         case .frame(let outgoing):
             outgoing.frame.withUnsafeBytes { bytes in
-                (try? WireHeader(checking: bytes)).flatMap { $0.kind == .request ? $0.request : nil }
+                (try? FrameHeader(checking: bytes)).flatMap { $0.kind == .request ? $0.request : nil }
             }
         }
     }
@@ -190,7 +190,7 @@ extension LocalMessage {
     init?(_ outgoing: borrowing OutgoingFrame, _ channels: ChannelTable) {
         var descriptors = outgoing.descriptors?[...] ?? []
         let made = outgoing.frame.withUnsafeBytes { bytes -> LocalMessage? in
-            guard let header = try? WireHeader(checking: bytes) else { return nil }
+            guard let header = try? FrameHeader(checking: bytes) else { return nil }
             func channel(_ range: Range<Int>) -> SendChannel? {
                 let right = try? WireRight(checking: UnsafeRawBufferPointer(rebasing: bytes[range]))
                 return right.map { channels.channel(to: $0) }

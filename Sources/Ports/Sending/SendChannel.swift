@@ -122,7 +122,7 @@ final class SendChannel: Sendable {
     func sendNow(_ frame: inout ZeroMQFrame) -> Bool {
         guard hasShortWay else { return false }
         return state.withLock { state in
-            guard !state.lane.isOpen, state.queue.lifecycle == .connected, state.queue.mayTry(isLast: false),
+            guard !state.ring.isOpen, state.queue.lifecycle == .connected, state.queue.mayTry(isLast: false),
                 state.zeroMQ.sendNow(&frame)
             else { return false }
             state.queue.noteSent()
@@ -134,7 +134,7 @@ final class SendChannel: Sendable {
     func send(
         id: UInt32, bytes: RawSpan, replyRight: SendChannel?, before deadline: MonotonicInstant
     ) throws(PortError) {
-        let header = WireHeader(count: 1, replySize: replyRight?.right.size ?? 0)
+        let header = FrameHeader(count: 1, replySize: replyRight?.right.size ?? 0)
         let size = try check(size: header.componentsOffset + bytes.byteCount)
         // No reference to the queue, which would cost a retain and a release.
         if hasShortWay, let outcome = localQueue?.send(id: id, bytes: bytes, replyRight: replyRight, size: size),
@@ -247,15 +247,15 @@ final class SendChannel: Sendable {
             }
             state.descriptors.obstacle = .none
             localQueue?.askForRoom()
-            state.lane.askForRoom()
+            state.ring.askForRoom()
             if try trySend(&message, &state) { return .done }
             let limit = deadlines.limit(isConnected: state.isConnected)
             if let step = try stepForDescriptors(waiter, state, until: limit) { return step }
-            if waiter is ThreadWaiter, giveUpAwaitingLane(&state) { return .connect }
-            if isLocal || state.lane.isAsked { return .wait(nil, until: limit) }
-            if state.lane.isOpen {
-                let period = state.lane.waitsForConnection ? .milliseconds(10) : Self.lookPeriod
-                return .wait(state.lane.roomDescriptor, until: min(limit, .now + period))
+            if waiter is ThreadWaiter, giveUpAwaitingRing(&state) { return .connect }
+            if isLocal || state.ring.isAsked { return .wait(nil, until: limit) }
+            if state.ring.isOpen {
+                let period = state.ring.waitsForConnection ? .milliseconds(10) : Self.lookPeriod
+                return .wait(state.ring.roomDescriptor, until: min(limit, .now + period))
             }
             let isConnecting = state.queue.lifecycle == .connecting
             let retry = min(limit, isConnecting ? state.zeroMQ.acceptDeadline : .now + Self.lookPeriod)
@@ -269,9 +269,9 @@ final class SendChannel: Sendable {
     /// Sends if there is a way with room.
     private func trySend(_ message: inout OutgoingMessage, _ state: inout ChannelState) throws(PortError) -> Bool {
         try connectBell(&state)
-        let size = right.byteLimit == 0 || state.lane.isOpen ? 0 : message.size
+        let size = right.byteLimit == 0 || state.ring.isOpen ? 0 : message.size
         let text = hasShortWay || !Log.tellsMessages ? nil : message.text
-        guard state.lane.isOpen || state.credit.allows(size), try carry(&message, &state) else {
+        guard state.ring.isOpen || state.credit.allows(size), try carry(&message, &state) else {
             state.queue.isFull = true
             return false
         }
@@ -315,7 +315,7 @@ final class SendChannel: Sendable {
 
     /// - Returns: False without room, or without a way.
     func send(_ frame: inout ZeroMQFrame, _ state: inout ChannelState) -> Result<Bool, PortError> {
-        if state.lane.isOpen { return .success(sendByLane(frame, &state)) }
+        if state.ring.isOpen { return .success(sendByRing(frame, &state)) }
         return state.zeroMQ.send(&frame, tellsOrigin: right.byteLimit > 0)
     }
 
@@ -406,10 +406,10 @@ final class SendChannel: Sendable {
         waiter?.wake()
     }
 
-    /// Tells the owner whether this channel has a socket of ZeroMQ. Called under the lock, so that no question for a lane
+    /// Tells the owner whether this channel has a socket of ZeroMQ. Called under the lock, so that no question for a ring
     /// comes first that is asked later.
     func tellZeroMQ(isOpen: Bool) {
-        guard channels.control.takesLanes, let owner = channels.control.existing(id.incarnation), owner.takesLanes
+        guard channels.control.takesRings, let owner = channels.control.existing(id.incarnation), owner.takesRings
         else { return }
         owner.send(.zeroMQ(id.number, isOpen: isOpen))
     }
@@ -430,64 +430,6 @@ extension Result<Bool, PortError> {
     /// Whether a message with descriptors is not sent, though there may be room for one without.
     fileprivate func isHindered(by obstacle: DescriptorSender.Obstacle) -> Bool {
         if case .failure = self { true } else { obstacle != .none }
-    }
-}
-
-/// A frame on its way out, with its descriptors, if it has any.
-struct OutgoingFrame: ~Copyable {
-    typealias Copy = @Sendable () throws(PortError) -> ZeroMQFrame
-
-    var frame: ZeroMQFrame
-    private(set) var descriptors: [MessageDescriptor]?
-    /// Makes the frame that has copies of the bytes in place of memory; nil for a frame that needs its descriptors.
-    private var copy: Copy?
-    /// Whether the message would have taken memory along, if there were a way for descriptors.
-    let wantsWay: Bool
-
-    init(
-        _ frame: consuming ZeroMQFrame, _ descriptors: [MessageDescriptor]? = nil, orCopy copy: Copy? = nil,
-        wantsWay: Bool = false
-    ) {
-        self.frame = frame
-        self.descriptors = descriptors
-        self.copy = copy
-        self.wantsWay = wantsWay
-    }
-
-    var canCopy: Bool { copy != nil }
-
-    /// Gives the memory up.
-    mutating func useCopy() -> Result<Void, PortError> {
-        guard let copy = copy.take() else { return .success(()) }
-        do throws(PortError) {
-            frame = try copy()
-            descriptors = nil
-            return .success(())
-        } catch {
-            return .failure(error)
-        }
-    }
-}
-
-/// A message on its way out: handed over inside the runtime, or a frame for another process.
-enum OutgoingMessage: ~Copyable {
-    /// With the descriptors in the message; nil for none.
-    case local(LocalMessage, [MessageDescriptor]?)
-    case frame(OutgoingFrame)
-
-    /// The size as a frame, in bytes.
-    var size: Int {
-        switch self {
-        case .local(let message, _): message.size
-        case .frame(let outgoing): outgoing.frame.count
-        }
-    }
-
-    var descriptorCount: Int {
-        switch self {
-        case .local(_, let descriptors): descriptors?.count ?? 0
-        case .frame(let outgoing): outgoing.descriptors?.count ?? 0
-        }
     }
 }
 

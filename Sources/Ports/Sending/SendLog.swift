@@ -4,7 +4,7 @@ import ZeroMQ
 
 extension OutgoingFrame {
     var text: String {
-        frame.withUnsafeBytes { try? WireHeader(checking: $0) }?.text(size: frame.count) ?? "a malformed message"
+        frame.withUnsafeBytes { try? FrameHeader(checking: $0) }?.text(size: frame.count) ?? "a malformed message"
     }
 }
 
@@ -17,7 +17,7 @@ extension OutgoingMessage {
     }
 }
 
-extension WireHeader {
+extension FrameHeader {
     fileprivate func text(size: Int) -> String { text(count, size: size) }
 }
 

@@ -4,10 +4,10 @@ struct SendState {
     enum Lifecycle: Equatable {
         /// No way to the port.
         case unconnected
-        /// A socket to another process that has sent nothing yet, or a question for a lane. libzmq does not say whether the
+        /// A socket to another process that has sent nothing yet, or a question for a ring. libzmq does not say whether the
         /// owner accepts the socket.
         case connecting
-        /// A lane, a socket that has sent a message, or a socket to a port of this runtime.
+        /// A ring, a socket that has sent a message, or a socket to a port of this runtime.
         case connected
         /// The port is about to move. It takes the messages on their way, and senders wait.
         case moving
@@ -64,10 +64,10 @@ struct SendState {
 
     // MARK: Connecting
 
-    /// There is a socket to the port, or the owner was asked for a lane.
+    /// There is a socket to the port, or the owner was asked for a ring.
     mutating func connect() { lifecycle = isLocal ? .connected : .connecting }
 
-    /// The owner has made a lane. The senders that have waited for it come first.
+    /// The owner has made a ring. The senders that have waited for it come first.
     mutating func accept() { if lifecycle == .connecting { (lifecycle, isFull) = (.connected, !waiters.isEmpty) } }
 
     /// There is no way any more, and nothing waits on it.

@@ -15,7 +15,7 @@ protocol Waiter: AnyObject, Sendable {
 }
 
 /// A waiter that calls the port's handlers.
-protocol Service: Waiter {}
+protocol HandlingTaker: Waiter {}
 
 final class ThreadWaiter: Waiter {
     /// Nil when no descriptor was left. Then the thread polls every 10 ms.

@@ -29,18 +29,18 @@ enum ControlMessage: Equatable {
     case finishing(UInt64)
     /// This port of yours has taken all messages of mine, and there will be no more. Answers `finishing`.
     case finished(UInt64)
-    /// Give me a lane to this port of yours. The answer and the end of the lane have the number of the question.
-    case wantsLane(UInt64, question: UInt64)
-    /// Here is your lane to this port of mine. The descriptors of its memory and its bell come with the packet.
-    case lane(UInt64, question: UInt64)
-    /// There is no lane to this port of mine. Send by ZeroMQ.
-    case noLane(UInt64, question: UInt64)
-    /// I send nothing more by the lane to this port of yours.
-    case laneClosed(UInt64, question: UInt64)
+    /// Give me a ring to this port of yours. The answer and the end of the ring have the number of the question.
+    case wantsRing(UInt64, question: UInt64)
+    /// Here is your ring to this port of mine. The descriptors of its memory and its bell come with the packet.
+    case ring(UInt64, question: UInt64)
+    /// There is no ring to this port of mine. Send by ZeroMQ.
+    case noRing(UInt64, question: UInt64)
+    /// I send nothing more by the ring to this port of yours.
+    case ringClosed(UInt64, question: UInt64)
     /// I have a connection of ZeroMQ to this port of yours, or none any more. With one, a process that is stopped may have
     /// messages in its memory.
     case zeroMQ(UInt64, isOpen: Bool)
-    /// Here is the memory with this number, for a message that the lane to this port of yours announces.
+    /// Here is the memory with this number, for a message that the ring to this port of yours announces.
     case memory(UInt64, number: UInt64)
     /// Give me a socket for the descriptors of messages to this port of yours. The answer, the messages and the end of the
     /// socket have the number of the question, which nobody can guess.
@@ -109,10 +109,10 @@ enum ControlMessage: Equatable {
         case (10, 1): self = .cancelled(field(0))
         case (11, 1): self = .finishing(field(0))
         case (12, 1): self = .finished(field(0))
-        case (15, 2): self = .wantsLane(field(0), question: field(1))
-        case (16, 2): self = .lane(field(0), question: field(1))
-        case (17, 2): self = .noLane(field(0), question: field(1))
-        case (18, 2): self = .laneClosed(field(0), question: field(1))
+        case (15, 2): self = .wantsRing(field(0), question: field(1))
+        case (16, 2): self = .ring(field(0), question: field(1))
+        case (17, 2): self = .noRing(field(0), question: field(1))
+        case (18, 2): self = .ringClosed(field(0), question: field(1))
         case (19, 2): self = .memory(field(0), number: field(1))
         case (20, 2): self = .wantsDescriptorSocket(field(0), question: field(1))
         case (21, 2): self = .descriptorSocket(field(0), question: field(1))
@@ -145,10 +145,10 @@ enum ControlMessage: Equatable {
             case .cancelled(let request): (10, [request])
             case .finishing(let number): (11, [number])
             case .finished(let number): (12, [number])
-            case .wantsLane(let number, let question): (15, [number, question])
-            case .lane(let number, let question): (16, [number, question])
-            case .noLane(let number, let question): (17, [number, question])
-            case .laneClosed(let number, let question): (18, [number, question])
+            case .wantsRing(let number, let question): (15, [number, question])
+            case .ring(let number, let question): (16, [number, question])
+            case .noRing(let number, let question): (17, [number, question])
+            case .ringClosed(let number, let question): (18, [number, question])
             case .memory(let number, let memory): (19, [number, memory])
             case .wantsDescriptorSocket(let number, let question): (20, [number, question])
             case .descriptorSocket(let number, let question): (21, [number, question])

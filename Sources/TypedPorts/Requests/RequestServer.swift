@@ -38,7 +38,7 @@ public final class RequestServer: Sendable {
         /// The requests whose handlers have begun.
         var begunCount = 0
         /// The transports by which other machines send requests.
-        var entrances: [any RequestEntrance] = []
+        var transports: [any RequestTransport] = []
     }
 
     private let state = Lock(State())
@@ -126,21 +126,21 @@ public final class RequestServer: Sendable {
     ) async throws(PortError) {
         try PortError.check("atMost", limit, in: 1...Int.max)
         let lane = RequestLane(atMost: limit, whenFull: whenFull)
-        let entrances = state.withLock { $0.entrances }
-        if entrances.isEmpty { return try await port.serveMessages(in: lane, lasting: streamLimit, answer) }
-        try await serve(with: entrances) { () throws(PortError) in
+        let transports = state.withLock { $0.transports }
+        if transports.isEmpty { return try await port.serveMessages(in: lane, lasting: streamLimit, answer) }
+        try await serve(with: transports) { () throws(PortError) in
             try await self.port.serveMessages(in: lane, lasting: streamLimit, self.answer)
         }
     }
 
-    /// Runs the entrances beside the port, until the port ends or one of them fails.
+    /// Runs the transports beside the port, until the port ends or one of them fails.
     private func serve(
-        with entrances: [any RequestEntrance], _ servePort: @escaping @Sendable () async throws(PortError) -> Void
+        with transports: [any RequestTransport], _ servePort: @escaping @Sendable () async throws(PortError) -> Void
     ) async throws(PortError) {
         let failure = await withTaskGroup(of: PortError?.self) { group in
-            for entrance in entrances {
+            for transport in transports {
                 group.addTask {
-                    do throws(PortError) { try await entrance.serve(self) } catch { return error }
+                    do throws(PortError) { try await transport.serve(self) } catch { return error }
                     return nil
                 }
             }
@@ -148,7 +148,7 @@ public final class RequestServer: Sendable {
                 do throws(PortError) { try await servePort() } catch { return error }
                 return nil
             }
-            // All end together: an entrance ends only when it can take nothing more.
+            // All end together: an transport ends only when it can take nothing more.
             let first = await group.next()
             group.cancelAll()
             return first ?? nil
@@ -204,19 +204,19 @@ public final class RequestServer: Sendable {
     /// - Returns: False when the deadline or the task's cancellation came first.
     @discardableResult
     public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
-        let entrances = state.withLock { $0.entrances }
+        let transports = state.withLock { $0.transports }
         // Their requests wait in the port's lanes, and those with handlers end before the port.
-        if !entrances.isEmpty { port.refuseFurther() }
-        for entrance in entrances { await entrance.finish(before: deadline) }
+        if !transports.isEmpty { port.refuseFurther() }
+        for transport in transports { await transport.finish(before: deadline) }
         return await port.finish(before: deadline)
     }
 
     /// Adds a transport by which other machines send requests. Only a later ``run(atMost:streamsAtMost:whenFull:)`` uses
     /// it.
-    package func add(_ entrance: any RequestEntrance) {
-        state.withLock { $0.entrances.append(entrance) }
+    package func add(_ transport: any RequestTransport) {
+        state.withLock { $0.transports.append(transport) }
         // The port may outlive the server.
-        port.addEntrance { [weak entrance] in entrance?.requestsInProgress ?? [] }
+        port.addTransport { [weak transport] in transport?.requestsInProgress ?? [] }
     }
 
     /// - Parameter takesNetwork: Whether the handler takes requests from other machines, too.

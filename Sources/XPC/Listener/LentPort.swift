@@ -54,14 +54,14 @@ enum LentPort {
     private static func wait<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) -> Result<Value, PortError> {
-        let wait = ThreadWait<Result<Value, PortError>>()
+        let wait = OneShot<Result<Value, PortError>>()
         Task.detached {
             do {
-                wait.end(.success(try await body()))
+                wait.set(.success(try await body()))
             } catch {
-                wait.end(.failure(error as? PortError ?? .unavailable(reason: "\(error)")))
+                wait.set(.failure(error as? PortError ?? .unavailable(reason: "\(error)")))
             }
         }
-        return wait.value()
+        return wait.block()
     }
 }

@@ -89,7 +89,7 @@ public struct XPCPeerRequirement: Sendable {
 
     /// The reason why a sender does not meet the requirement; nil when it does.
     /// - Parameter sender: The kernel's word; nil when it does not say.
-    func refusal(of sender: MessageSender?) -> XPCRichError? {
+    func refusal(of sender: SenderCredentials?) -> XPCRichError? {
         switch rule {
         case .unknown(let what):
             if let replacement = Self.replacement.withLock({ $0 }), !replacement.isUnknown {
@@ -109,7 +109,7 @@ public struct XPCPeerRequirement: Sendable {
 
     private var isUnknown: Bool { if case .unknown = rule { true } else { false } }
 
-    private static func text(of sender: MessageSender?) -> String {
+    private static func text(of sender: SenderCredentials?) -> String {
         guard let sender else { return "the kernel does not say who the peer is" }
         return "process \(sender.pid) has user \(sender.uid) and group \(sender.gid)"
     }

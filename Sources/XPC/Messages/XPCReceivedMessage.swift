@@ -68,7 +68,7 @@ public struct XPCReceivedMessage: Sendable {
     }
 
     /// The process that sent the message, in the kernel's words. Not in Apple's module.
-    public var sender: MessageSender? { message.sender }
+    public var sender: SenderCredentials? { message.sender }
 
     /// Whether the sender meets a requirement.
     public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool {

@@ -57,9 +57,9 @@ extension XPCSession {
 extension SessionCore {
     /// Sends a request, and blocks until its outcome.
     func askAndWait(_ message: MachPort.Message) throws(XPCRichError) -> MachPort.Message {
-        let wait = ThreadWait<SessionState.Outcome>()
+        let wait = OneShot<SessionState.Outcome>()
         try ask(message, .thread(wait))
-        return try wait.value().get()
+        return try wait.block().get()
     }
 }
 

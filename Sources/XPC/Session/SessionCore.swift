@@ -140,7 +140,7 @@ final class SessionCore: Sendable {
         }
     }
 
-    func refusal(of sender: MessageSender?) -> XPCRichError? {
+    func refusal(of sender: SenderCredentials?) -> XPCRichError? {
         state.withLock { $0.requirement }?.refusal(of: sender)
     }
 

@@ -143,7 +143,7 @@ extension SessionCore {
     /// Brings the outcome of a request to its asker.
     func finish(_ request: SessionState.EndedRequest) {
         request.asked.observer?.end(request.outcome.map { $0 }.mapError { $0 })
-        if case .thread(let wait) = request.asked.asker { wait.end(request.outcome) }
+        if case .thread(let wait) = request.asked.asker { wait.set(request.outcome) }
         if request.hasArrivals { perform { self.handleArrivals() } }
     }
 }

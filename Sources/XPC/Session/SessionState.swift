@@ -20,7 +20,7 @@ struct SessionState {
     /// The asker of a request.
     enum Asker {
         /// A thread, which gets the outcome at once.
-        case thread(ThreadWait<Outcome>)
+        case thread(OneShot<Outcome>)
         /// A handler, which is called on the session's queue.
         case handler(@Sendable (Outcome) -> Void)
     }
@@ -64,7 +64,7 @@ struct SessionState {
     var outbox = Outbox()
     /// Whether messages go to the outbox: the session is not open yet, or its sender sends what came before.
     private(set) var isQueueing = true
-    var arrivals = Arrivals<Arrived>()
+    var arrivals = ArrivalOrder<Arrived>()
     private(set) var isFinished = false
     private var asked: [UInt64: Asked] = [:]
     private var lastRequest: UInt64 = 0
@@ -127,7 +127,7 @@ struct SessionState {
     // MARK: Receiving
 
     /// The next item for the session's handlers.
-    mutating func takeArrival() -> Arrivals<Arrived>.Item? { arrivals.next(openRequests: asked.count) }
+    mutating func takeArrival() -> ArrivalOrder<Arrived>.Item? { arrivals.next(openRequests: asked.count) }
 
     // MARK: Requests
 

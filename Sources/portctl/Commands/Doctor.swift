@@ -26,11 +26,11 @@ struct Doctor: ParsableCommand {
         /// The port in trouble.
         var name: String?
         var pid: Int32?
-        var service: PortService.Condition?
+        var condition: PortInfo.Condition?
         /// The ports that wait for each other, when the trouble comes from another port.
         var chain: WaitChain?
 
-        private enum CodingKeys: CodingKey { case check, state, name, pid, service, text, remedy, root, deadlock }
+        private enum CodingKeys: CodingKey { case check, state, name, pid, condition, text, remedy, root, deadlock }
 
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: CodingKeys.self)
@@ -38,7 +38,7 @@ struct Doctor: ParsableCommand {
             try container.encode(state, forKey: .state)
             try container.encodeIfPresent(name, forKey: .name)
             try container.encodeIfPresent(pid, forKey: .pid)
-            try container.encodeIfPresent(service, forKey: .service)
+            try container.encodeIfPresent(condition, forKey: .condition)
             try container.encode(text, forKey: .text)
             try container.encodeIfPresent(remedy, forKey: .remedy)
             try container.encodeIfPresent(chain?.root?.name, forKey: .root)
@@ -51,7 +51,7 @@ struct Doctor: ParsableCommand {
 
         var subject: String {
             guard let name else { return check }
-            let condition = service.map { $0 == .unknown ? "" : " is \($0.rawValue)" } ?? ""
+            let condition = condition.map { $0 == .unknown ? "" : " is \($0.rawValue)" } ?? ""
             return "“\(name.escaped)”" + condition
         }
 
@@ -74,7 +74,7 @@ struct Doctor: ParsableCommand {
                 finding("leftovers", leftovers), finding("notifications", notifications), finding("port", port),
             ]
             findings += hiddenOwners()
-            do { findings += try services() } catch { findings.append(failure("service", error)) }
+            do { findings += try ports() } catch { findings.append(failure("ports", error)) }
         }
         if output.isJSON {
             print(json: findings)
@@ -148,7 +148,7 @@ struct Doctor: ParsableCommand {
     }
 
     /// The ports that have messages and are not served as they should be, or that all are well.
-    private func services() throws -> [Finding] {
+    private func ports() throws -> [Finding] {
         var reports = try PortReport.all(PortNameServer.shared.registrations(), observing: .milliseconds(500))
         // A slow or stuck handler shows only in time.
         let busy = reports.filter { $0.condition == .busy }.map(\.registration)
@@ -160,15 +160,15 @@ struct Doctor: ParsableCommand {
             report.trouble.map { text, remedy in
                 let chain = WaitChain(from: report.registration.port.id.description, in: troubled)
                 return Finding(
-                    check: "service", state: report.isServed ? .warning : .error,
+                    check: "ports", state: report.isServed ? .warning : .error,
                     text: text.escaped + (chain.map { "; \($0.text)" } ?? ""), remedy: chain?.remedy ?? remedy,
-                    name: report.registration.name, pid: report.registration.pid, service: report.condition,
+                    name: report.registration.name, pid: report.registration.pid, condition: report.condition,
                     chain: chain)
             }
         }
         if !troubles.isEmpty { return troubles }
         let text = reports.isEmpty ? "nobody has a name in this directory" : "no name has messages that nobody takes"
-        return [Finding(check: "service", text: text)]
+        return [Finding(check: "ports", text: text)]
     }
 
     private func hiddenOwners() -> [Finding] {

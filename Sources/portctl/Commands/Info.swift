@@ -46,21 +46,21 @@ struct Info: ParsableCommand {
     }
 
     /// The requests in progress, the oldest first, and those that may last behind the others.
-    private func texts(of requests: PortService.Requests) -> [String] {
+    private func texts(of requests: PortInfo.Requests) -> [String] {
         let shown = requests.oldest.filter { !$0.mayLast }.prefix(10) + requests.oldest.filter(\.mayLast).prefix(5)
         let rest = requests.count + requests.lasting - shown.count
         return shown.map { "\($0)" + ($0.mayLast ? ", which may last" : "") } + (rest > 0 ? ["and \(rest) more"] : [])
     }
 
     /// How messages of a sender come. A process that has ended may have sent in both ways.
-    private func way(of sender: PortService.Sender, to report: PortReport) -> String {
+    private func way(of sender: PortInfo.Sender, to report: PortReport) -> String {
         if sender.pid == report.registration.pid { return ", from thread to thread" }
-        return sender.hasLane ? ", by a lane" : sender.hasEnded ? "" : ", by ZeroMQ"
+        return sender.usesSharedMemory ? ", by shared memory" : sender.hasEnded ? "" : ", by ZeroMQ"
     }
 
     /// Where the port's socket is bound, and its descriptor (`ZMQ_FD`).
     private func sockets(of report: PortReport) -> [String] {
-        let descriptor = report.service?.descriptor.map { ", with the descriptor \($0)" } ?? ""
+        let descriptor = report.info?.descriptor.map { ", with the descriptor \($0)" } ?? ""
         return [
             "inproc://\(report.registration.socketNumber) in its process" + descriptor,
             "ipc://\(report.registration.socketPath) for other processes",
@@ -74,16 +74,16 @@ struct Info: ParsableCommand {
             texts.enumerated().map { ($0 == 0 ? title : "", $1.escaped) }
         }
         var found = rows("socket", sockets(of: report))
-        if let service = report.service {
-            let isUnserved = service.isUnserved
-            let takers = service.takerTexts.map { (isUnserved ? "not by " : "by ") + $0 }
+        if let info = report.info {
+            let isUnserved = info.isUnserved
+            let takers = info.takerTexts.map { (isUnserved ? "not by " : "by ") + $0 }
             found += rows("served", (isUnserved ? ["no: the port is unserved"] : []) + takers)
-            if !service.takers.hasHandler, service.isUnserved { found += rows("handler", ["none"]) }
-            let taken = service.takenInSample
-            let asked = service.requests.count + service.requests.lasting
+            if !info.takers.hasHandler, info.isUnserved { found += rows("handler", ["none"]) }
+            let taken = info.takenInSample
+            let asked = info.requests.count + info.requests.lasting
             found += rows(
                 "senders",
-                service.senders.prefix(10).map {
+                info.senders.prefix(10).map {
                     "\($0.program ?? "?") (pid \($0.pid)): "
                         + ($0.sent == 0 ? "an unknown number of messages" : messages($0.sent))
                         + (taken > 0 ? ", \($0.taken) of the last \(taken) taken" : "")
@@ -92,12 +92,12 @@ struct Info: ParsableCommand {
                         + ($0.memory > 0 ? ", \($0.memory) bytes wait in memory of their own" : "")
                         + way(of: $0, to: report) + ($0.hasEnded ? ", and has ended" : "")
                 })
-            found += rows("handling", service.handling.map(\.description))
-            found += rows("requests", texts(of: service.requests))
-            found += rows("awaits", service.awaited.prefix(10).map(\.description))
+            found += rows("handling", info.handling.map(\.description))
+            found += rows("requests", texts(of: info.requests))
+            found += rows("awaits", info.awaited.prefix(10).map(\.description))
         }
         found += rows("state", [report.state])
-        let trouble = report.trouble ?? report.service?.troubleWithRemedy
+        let trouble = report.trouble ?? report.info?.troubleWithRemedy
         if let trouble { found += rows("trouble", [trouble.text]) + rows("remedy", trouble.remedy.map { [$0] } ?? []) }
         return found
     }

@@ -68,7 +68,7 @@ struct List: ParsableCommand {
     }
 
     /// A row for a pool, and one for each of its workers.
-    private func poolRows(_ owner: Int32, _ pool: PortService.Pool) -> [[String]] {
+    private func poolRows(_ owner: Int32, _ pool: PortInfo.Pool) -> [[String]] {
         [[pool.name.escaped, "\(owner)", pool.state, "\(pool.waiting) waiting", "\(pool.restarts)"]]
             + pool.workers.map { ["  worker", "\($0.pid)", $0.state, "\($0.requests)", "-"] }
     }

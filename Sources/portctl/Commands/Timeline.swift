@@ -30,7 +30,7 @@ struct Timeline: ParsableCommand {
         let format = try output.format(format, json: .json, default: .html)
         let file = try file.file(default: format == .html ? "timeline.html" : "-")
         let right = try port.right(before: .now + .seconds(5))
-        if let service = try? right.service(observing: .zero), service.takers.loops.isEmpty {
+        if let service = try? right.info(observing: .zero), service.takers.loops.isEmpty {
             throw NoLoop(name: port.name, takers: service.takerTexts)
         }
         let duration = seconds.duration

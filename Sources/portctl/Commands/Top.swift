@@ -21,7 +21,7 @@ struct Top: ParsableCommand {
     private struct Sample: Encodable {
         let name: String
         let pid: Int32
-        let state: PortService.Condition
+        let state: PortInfo.Condition
         let sender: Int32?
         let waiting: Int?
         let rate: Int?
@@ -39,7 +39,7 @@ struct Top: ParsableCommand {
             (state, program) = (report.condition, report.registration.shownProgram)
             (waiting, received) = (report.statistics?.waiting, report.statistics?.received)
             trouble = report.trouble != nil && !report.isServed ? 1 : 0
-            let busiest = report.service?.busiestSender
+            let busiest = report.info?.busiestSender
             (sender, senderText) = (busiest?.pid, busiest.map { "\($0)".escaped })
             guard let received, let former, let before = former.statistics?.received else {
                 rate = nil

@@ -6,8 +6,8 @@ struct PortDrawing: Encodable {
     struct Port: Encodable {
         let id: String
         var name: String
-        /// The raw value of a `PortService.Condition`.
-        var state = PortService.Condition.served.rawValue
+        /// The raw value of a `PortInfo.Condition`.
+        var state = PortInfo.Condition.served.rawValue
         var waiting: Int?
         var taken: Int?
         /// A line for those who serve the port, and one for each message in its handlers.
@@ -15,7 +15,7 @@ struct PortDrawing: Encodable {
         var trouble: String?
         var remedy: String?
 
-        var condition: PortService.Condition { PortService.Condition(rawValue: state) ?? .unknown }
+        var condition: PortInfo.Condition { PortInfo.Condition(rawValue: state) ?? .unknown }
         var isInTrouble: Bool { ![.served, .busy, .unknown].contains(condition) }
     }
 
@@ -69,15 +69,15 @@ extension PortDrawing.Port {
         name = port.names.joined(separator: ", ").escaped
         (trouble, remedy) = (port.trouble, port.remedy)
         state = port.condition.rawValue
-        guard let service = port.service else { return }
-        (waiting, taken) = (service.queue.waiting, service.queue.received)
-        let takers = service.takerTexts
+        guard let info = port.info else { return }
+        (waiting, taken) = (info.queue.waiting, info.queue.received)
+        let takers = info.takerTexts
         details = [
-            service.isUnserved
+            info.isUnserved
                 ? "Unserved" + takers.map { "; not served by \($0)" }.joined() + "."
                 : "Served by " + takers.joined(separator: "; ") + "."
         ]
-        let inHand = service.handling.map { "Handling \($0)." } + service.requests.oldest.map { "In progress: \($0)." }
+        let inHand = info.handling.map { "Handling \($0)." } + info.requests.oldest.map { "In progress: \($0)." }
         details += condition == .busy && inHand.isEmpty ? ["A message is being handled, and no other waits."] : inHand
         if trouble != nil, let chain = WaitChain(from: port.id, in: troubled) {
             trouble? += "; \(chain.text)"

@@ -51,7 +51,7 @@ extension PortNameServer.Registration: Encodable {
 }
 
 extension PortReport: Encodable {
-    private enum CodingKeys: CodingKey { case waiting, received, state, trouble, service }
+    private enum CodingKeys: CodingKey { case waiting, received, state, trouble, info }
 
     package func encode(to encoder: any Encoder) throws {
         try registration.encode(to: encoder)
@@ -60,7 +60,7 @@ extension PortReport: Encodable {
         try container.encodeIfPresent(statistics?.received, forKey: .received)
         try container.encode(condition, forKey: .state)
         try container.encodeIfPresent(trouble?.text, forKey: .trouble)
-        try container.encodeIfPresent(service, forKey: .service)
+        try container.encodeIfPresent(info, forKey: .info)
     }
 }
 
@@ -110,11 +110,11 @@ extension PortReport {
             let time = age < .milliseconds(1) && !isOlder ? "just now" : (isOlder ? "at least " : "") + readable(age)
             return "\(name ?? "id \(id)") of \(sender), \(time)"
         }
-        if let message = service?.handling.first {
+        if let message = info?.handling.first {
             return text(
                 message.name, message.id, message.program, message.pid, message.age, isOlder: message.isOlder)
         }
-        return service?.requests.oldest.first { !$0.mayLast }.map {
+        return info?.requests.oldest.first { !$0.mayLast }.map {
             text($0.name, $0.id, $0.program, $0.pid, $0.age, origin: $0.origin)
         }
     }

@@ -11,8 +11,8 @@ final class Homes: Sendable {
 
     init(_ sandbox: Sandbox) { self.sandbox = sandbox }
 
-    func runtime(_ lanes: PortRuntime.Lanes = .whenPossible) -> PortRuntime {
-        let runtime = PortRuntime(directory: sandbox.path, lanes: lanes)
+    func runtime(_ sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible) -> PortRuntime {
+        let runtime = PortRuntime(directory: sandbox.path, sharedMemory: sharedMemory)
         runtimes.withLock { $0.append(runtime) }
         return runtime
     }

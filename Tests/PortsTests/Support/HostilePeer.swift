@@ -5,23 +5,23 @@ import Testing
 
 @testable import Ports
 
-/// A control connection and a lane to a port, in which this process writes what no sender of the library writes.
+/// A control connection and a ring to a port, in which this process writes what no sender of the library writes.
 final class HostilePeer {
     private let connection: ControlSocket
     private let port: UInt64
-    let memory: LaneMemory
-    private let bell: LaneBell
+    let memory: RingMemory
+    private let bell: Bell
 
     /// - Parameter path: The control socket of the port's process.
     init(at path: String, port: UInt64) throws {
         self.port = port
         connection = ControlSocket(try LocalSocket.makeControl())
         #expect(LocalSocket.connect(connection.descriptor, to: path) == 0)
-        #expect(connection.send(ControlHello(incarnation: .random(), origin: 7, takesLanes: true)))
-        #expect(connection.send(.wantsLane(port, question: 1)))
-        let (descriptor, other) = try #require(Self.lane(by: connection))
-        memory = try #require(LaneMemory(descriptor.number))
-        bell = LaneBell(other)
+        #expect(connection.send(ControlHello(incarnation: .random(), origin: 7, takesRings: true)))
+        #expect(connection.send(.wantsRing(port, question: 1)))
+        let (descriptor, other) = try #require(Self.ring(by: connection))
+        memory = try #require(RingMemory(descriptor.number))
+        bell = Bell(other)
     }
 
     convenience init(to port: MachPort) throws {
@@ -36,7 +36,7 @@ final class HostilePeer {
     }
 
     /// The descriptors of the first packet that has some.
-    private static func lane(by connection: ControlSocket) -> (OwnedDescriptor, OwnedDescriptor)? {
+    private static func ring(by connection: ControlSocket) -> (OwnedDescriptor, OwnedDescriptor)? {
         var descriptors: [OwnedDescriptor] = []
         waitUntil {
             withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) {
@@ -47,7 +47,7 @@ final class HostilePeer {
         return descriptors.count == 2 ? (descriptors[0], descriptors[1]) : nil
     }
 
-    /// Ends the control connection, but keeps the lane.
+    /// Ends the control connection, but keeps the ring.
     func cut() { connection.cut() }
 
     /// Reads what the owner has sent, and answers nothing.
@@ -70,9 +70,9 @@ final class HostilePeer {
     func write(_ kind: UInt32, _ words: [UInt64], at offset: Int) {
         let size = 8 * words.count
         #expect(memory.populate(offset..<offset + 8 + size))
-        (memory.ring + offset).storeBytes(of: UInt64(kind) << 32 | UInt64(size), as: UInt64.self)
+        (memory.records + offset).storeBytes(of: UInt64(kind) << 32 | UInt64(size), as: UInt64.self)
         for (index, word) in words.enumerated() {
-            (memory.ring + offset + 8 * (index + 1)).storeBytes(of: word, as: UInt64.self)
+            (memory.records + offset + 8 * (index + 1)).storeBytes(of: word, as: UInt64.self)
         }
         move(headTo: offset + 8 + size)
     }
@@ -80,6 +80,6 @@ final class HostilePeer {
     /// Announces a message in memory that never comes, and says that nothing was published.
     func announce(at offset: Int) {
         memory.published.pointee.store(0, ordering: .relaxed)
-        write(LaneMemory.Kind.large, [UInt64(100 + offset), 4], at: offset)
+        write(RingMemory.Kind.large, [UInt64(100 + offset), 4], at: offset)
     }
 }

@@ -12,15 +12,15 @@ final class Sandbox: Sendable {
     let names: PortNameServer
 
     /// False when the environment keeps the tests to ZeroMQ.
-    static let hasLanes = getenv("PORTS_LANES").map { String(cString: $0) } != "never"
+    static let hasRings = getenv("PORTS_SHARED_MEMORY").map { String(cString: $0) } != "never"
 
-    /// - Parameter lanes: `never` for ports of a runtime of their own, to which all others send by ZeroMQ.
-    init(lanes: PortRuntime.Lanes = .whenPossible) {
+    /// - Parameter sharedMemory: `never` for ports of a runtime of their own, to which all others send by ZeroMQ.
+    init(sharedMemory: PortRuntime.SharedMemoryUse = .whenPossible) {
         OwnDirectory.prepare()
         names =
-            switch lanes {
+            switch sharedMemory {
             case .whenPossible: PortNameServer(directory: folder.path)
-            case .never: PortRuntime(directory: folder.path, lanes: .never).nameServer
+            case .never: PortRuntime(directory: folder.path, sharedMemory: .never).nameServer
             }
     }
 

@@ -48,7 +48,7 @@ final class Process: CustomStringConvertible {
     var limit = 1024
     private let first: Int32
     private var memories: [UnsafeMutableRawPointer: Int] = [:]
-    /// The address space, and the largest file, in bytes. The size of lanes depends on both.
+    /// The address space, and the largest file, in bytes. The size of rings depends on both.
     var (memoryLimit, fileLimit) = (UInt64.max, UInt64.max)
     private var jobs: [Job] = []
     /// The blocks of a queue of Dispatch, of which one runs at a time. The first may be running.

@@ -28,7 +28,7 @@ extension Program {
         let answer: MachPort.Message =
             switch below(6) {
             case 0: .init(.ready)
-            case 1: .init(.lane)
+            case 1: .init(.ring)
             case 2: .init(failed: .unavailable(reason: "of no reason"))
             // The port of this number is another one, or none.
             default: .init(.ready, [MachPort.Message.bytes(of: [UInt64(below(100))])])

@@ -10,7 +10,7 @@ final class HostileOwner {
     let right: WireRight
     private let listener: ControlSocket
     private var callers: [ControlSocket] = []
-    private var lanes: [HostileLane] = []
+    private var rings: [HostileRing] = []
 
     init?() {
         let incarnation = Incarnation.random()
@@ -27,14 +27,14 @@ final class HostileOwner {
     func act() {
         let caller = crl_unforked_accept(listener.descriptor)
         if caller >= 0 { answer(ControlSocket(caller)) }
-        if machine.chance.oneIn(3), let lane = lanes.randomElement(using: &machine.chance) { lane.attack() }
+        if machine.chance.oneIn(3), let ring = rings.randomElement(using: &machine.chance) { ring.attack() }
         for caller in callers { readPackets(of: caller) }
         if callers.count > 8 { callers.remove(at: machine.chance.below(callers.count)) }
     }
 
     private func answer(_ caller: ControlSocket) {
         var hello = ControlHello(
-            incarnation: right.id.incarnation, origin: 7, takesLanes: machine.chance.oneIn(2))
+            incarnation: right.id.incarnation, origin: 7, takesRings: machine.chance.oneIn(2))
         switch machine.chance.below(6) {
         // It hangs up, or says nothing.
         case 0: return
@@ -52,7 +52,7 @@ final class HostileOwner {
         withUnsafeTemporaryAllocation(byteCount: ControlMessage.largestSize, alignment: 8) { buffer in
             var descriptors: [OwnedDescriptor] = []
             while let packet = caller.receive(into: buffer, &descriptors) {
-                if case .wantsLane(let port, let question)? = ControlMessage(packet) { answer(caller, port, question) }
+                if case .wantsRing(let port, let question)? = ControlMessage(packet) { answer(caller, port, question) }
             }
         }
     }
@@ -60,12 +60,12 @@ final class HostileOwner {
     private func answer(_ caller: ControlSocket, _ port: UInt64, _ question: UInt64) {
         switch machine.chance.below(4) {
         case 0: break
-        case 1: _ = caller.send(.noLane(port, question: question))
-        case 2: _ = caller.send(.lane(port, question: question), [OwnedDescriptor(dup(caller.descriptor))])
+        case 1: _ = caller.send(.noRing(port, question: question))
+        case 2: _ = caller.send(.ring(port, question: question), [OwnedDescriptor(dup(caller.descriptor))])
         default:
-            guard let (lane, descriptors) = HostileLane.make() else { return }
-            if caller.send(.lane(port, question: question), descriptors) { lanes.append(lane) }
-            if lanes.count > 4 { lanes.removeFirst() }
+            guard let (ring, descriptors) = HostileRing.make() else { return }
+            if caller.send(.ring(port, question: question), descriptors) { rings.append(ring) }
+            if rings.count > 4 { rings.removeFirst() }
         }
     }
 }

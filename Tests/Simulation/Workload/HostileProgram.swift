@@ -12,7 +12,7 @@ final class HostileProgram: @unchecked Sendable {
     private var sockets: [ControlSocket] = []
     /// Those by which it reads all, and answers nothing.
     private var silent: [ControlSocket] = []
-    private var lanes: [HostileLane] = []
+    private var rings: [HostileRing] = []
     private(set) var owner: HostileOwner?
 
     init(_ process: Process, _ scenario: Scenario) { (self.process, self.scenario) = (process, scenario) }
@@ -26,11 +26,11 @@ final class HostileProgram: @unchecked Sendable {
                 if owner == nil, below(4) == 0 { owner = HostileOwner() }
                 owner?.act()
                 if below(6) == 0 { HostileFiles.write() }
-                if below(2) == 0, !lanes.isEmpty { lanes[below(lanes.count)].attack() }
+                if below(2) == 0, !rings.isEmpty { rings[below(rings.count)].attack() }
                 for socket in silent { readAll(of: socket) }
                 simulatedPause(below(200))
             }
-            (sockets, silent, lanes, owner) = ([], [], [], nil)
+            (sockets, silent, rings, owner) = ([], [], [], nil)
             machine.exit(process)
         }
     }
@@ -44,7 +44,7 @@ final class HostileProgram: @unchecked Sendable {
         let socket = ControlSocket(descriptor)
         let path = target.map { "/\($0.incarnation)/c" } ?? paths[below(paths.count)]
         guard LocalSocket.connect(descriptor, to: Scenario.directory + path) == 0 else { return }
-        var hello = ControlHello(incarnation: .random(), origin: UInt32(below(100)), takesLanes: below(2) == 0)
+        var hello = ControlHello(incarnation: .random(), origin: UInt32(below(100)), takesRings: below(2) == 0)
         switch below(4) {
         // It hangs up.
         case 0: return
@@ -52,8 +52,8 @@ final class HostileProgram: @unchecked Sendable {
         case 2:
             hello.version &+= UInt8(1 + below(3))
             _ = socket.send(hello)
-        case 3 where hello.takesLanes:
-            // One without lanes may send by ZeroMQ, and makes claims fail.
+        case 3 where hello.takesRings:
+            // One without rings may send by ZeroMQ, and makes claims fail.
             _ = socket.send(hello)
             _ = socket.send(.watch(target?.number ?? UInt64(1 + below(8))))
             silent.append(socket)
@@ -63,8 +63,8 @@ final class HostileProgram: @unchecked Sendable {
             _ = socket.send(hello)
             let port = target?.number ?? UInt64(1 + below(8))
             if below(2) == 0 {
-                // Most often one, now and then lane after lane.
-                for question in 1...UInt64(below(6) == 0 ? 20 : 1) { openLane(by: socket, to: port, question) }
+                // Most often one, now and then ring after ring.
+                for question in 1...UInt64(below(6) == 0 ? 20 : 1) { openRing(by: socket, to: port, question) }
             } else {
                 for _ in 0...below(5) { sendNonsense(by: socket) }
             }
@@ -73,30 +73,30 @@ final class HostileProgram: @unchecked Sendable {
         if sockets.count > 8 { sockets.remove(at: below(sockets.count)) }
     }
 
-    /// Asks for a lane to a port.
-    private func openLane(by socket: ControlSocket, to port: UInt64, _ question: UInt64) {
+    /// Asks for a ring to a port.
+    private func openRing(by socket: ControlSocket, to port: UInt64, _ question: UInt64) {
         if below(2) == 0 { _ = socket.send(.watch(port)) }
-        guard socket.send(.wantsLane(port, question: question)) else { return }
+        guard socket.send(.wantsRing(port, question: question)) else { return }
         for _ in 0..<20 {
             simulatedPause(1)
-            let lane: HostileLane? = withUnsafeTemporaryAllocation(
+            let ring: HostileRing? = withUnsafeTemporaryAllocation(
                 byteCount: ControlMessage.largestSize, alignment: 8
             ) { buffer in
                 var descriptors: [OwnedDescriptor] = []
                 _ = socket.receive(into: buffer, &descriptors)
-                return HostileLane(descriptors)
+                return HostileRing(descriptors)
             }
-            guard let lane else { continue }
-            lanes.append(lane)
-            if lanes.count > 4 { lanes.removeFirst() }
-            for _ in 0...below(10) { lane.attack() }
-            if question > 1 { lane.announceMemory() }
-            // Memory for a message that the lane may announce.
+            guard let ring else { continue }
+            rings.append(ring)
+            if rings.count > 4 { rings.removeFirst() }
+            for _ in 0...below(10) { ring.attack() }
+            if question > 1 { ring.announceMemory() }
+            // Memory for a message that the ring may announce.
             if below(2) == 0 {
                 let memory = OwnedDescriptor(crl_memory_make(UInt64(below(10_000)), false))
                 _ = socket.send(.memory(port, number: UInt64(below(10))), [memory])
             }
-            if below(4) == 0 { _ = socket.send(.laneClosed(port, question: question)) }
+            if below(4) == 0 { _ = socket.send(.ringClosed(port, question: question)) }
             return
         }
     }
@@ -131,9 +131,9 @@ final class HostileProgram: @unchecked Sendable {
             case 10: .finished(port)
             case 11: .named(port, "no \(number)")
             case 12: .probed(port)
-            case 13: .noLane(port, question: number)
+            case 13: .noRing(port, question: number)
             case 14: .zeroMQ(port, isOpen: number & 1 == 1)
-            default: .wantsLane(port, question: number)
+            default: .wantsRing(port, question: number)
             }
         if below(6) == 0 { sendBytes(by: socket) } else { _ = socket.send(message) }
     }

@@ -23,7 +23,7 @@ extension Program {
         case 2, 3:
             guard
                 let service = attempt({
-                    try right.service(observing: .milliseconds(below(600)), before: deadline)
+                    try right.info(observing: .milliseconds(below(600)), before: deadline)
                 })
             else { return }
             _ = service.trouble

@@ -1,6 +1,6 @@
 /// A message as its sender knows it.
 struct SentMessage {
-    enum Way { case lane, ownQueue, zeroMQ }
+    enum Way { case ring, ownQueue, zeroMQ }
 
     let way: Way
     let size: Int
@@ -26,7 +26,7 @@ struct LoanReturn {
 
     init(_ numbers: ClosedRange<UInt32>, from borrowers: [Process], since: UInt64, passedOn: UInt32) {
         (self.numbers, self.borrowers, self.since, self.passedOn) = (numbers, borrowers, since, passedOn)
-        // A borrower makes smaller lanes under a limit, and when it gets no memory. The header counts, too.
+        // A borrower makes smaller rings under a limit, and when it gets no memory. The header counts, too.
         let isLimited = borrowers.contains { $0.memoryLimit < .max || $0.fileLimit < .max }
         largeSize = (isLimited || machine.faults.refusedMemory > 0 ? 256 << 10 : 16 << 20) - 1_000
     }
@@ -47,7 +47,7 @@ struct LoanReturn {
         // messages of the service's own process;
         case .ownQueue where borrowers.contains(where: { $0 === sender }): return true
         // messages of 16 MiB and more that go in memory of their own”.
-        case .ownQueue, .lane: return message.size >= largeSize
+        case .ownQueue, .ring: return message.size >= largeSize
         }
     }
 

@@ -60,9 +60,10 @@ final class Program: @unchecked Sendable {
     /// Starts the process, whose first thread ends it after the body.
     func start(_ body: @escaping () -> Void) {
         machine.makeThread(process, "main") { [self] in
-            let lanes: PortRuntime.Lanes = scenario.hasLanes(machine.chance.next()) ? .whenPossible : .never
-            if lanes == .never { promises.makesNoLanes(process) }
-            runtime = PortRuntime(directory: Scenario.directory, lanes: lanes)
+            let sharedMemory: PortRuntime.SharedMemoryUse =
+                scenario.hasRings(machine.chance.next()) ? .whenPossible : .never
+            if sharedMemory == .never { promises.makesNoRings(process) }
+            runtime = PortRuntime(directory: Scenario.directory, sharedMemory: sharedMemory)
             if let incarnation = runtime?.incarnation { promises.begins(as: incarnation) }
             body()
             end()

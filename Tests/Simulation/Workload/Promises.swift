@@ -43,7 +43,7 @@ final class Promises {
 
     /// The messages of one process to one port.
     final class Flow {
-        /// The messages that have a place in the lane, as far as the programs know, and their bytes.
+        /// The messages that have a place in the ring, as far as the programs know, and their bytes.
         var (waiting, bytes) = (0, 0)
     }
 
@@ -179,17 +179,17 @@ final class Promises {
         }
         let asker = machine.current.process
         return !facts.holders.contains { $0 === asker && $0 !== facts.lender }
-            && (facts.holders + [asker]).allSatisfy { $0.failedCalls == 0 && makesLanes($0) }
+            && (facts.holders + [asker]).allSatisfy { $0.failedCalls == 0 && makesRings($0) }
     }
 
-    /// Whether a process gets a lane where it wants one.
-    private func makesLanes(_ process: Process) -> Bool {
-        !laneless.contains(ObjectIdentifier(process)) && process.memoryLimit == .max && process.fileLimit == .max
+    /// Whether a process gets a ring where it wants one.
+    private func makesRings(_ process: Process) -> Bool {
+        !ringless.contains(ObjectIdentifier(process)) && process.memoryLimit == .max && process.fileLimit == .max
     }
 
-    /// The processes that make no lanes.
-    private var laneless: Set<ObjectIdentifier> = []
-    func makesNoLanes(_ process: Process) { laneless.insert(ObjectIdentifier(process)) }
+    /// The processes that make no rings.
+    private var ringless: Set<ObjectIdentifier> = []
+    func makesNoRings(_ process: Process) { ringless.insert(ObjectIdentifier(process)) }
 
     /// Whether the current process has begun to end the port. Another may have the port by now. “Its own process cannot send
     /// there, […] and neither finds the name nor sees it in a watch.”
@@ -414,7 +414,7 @@ final class Promises {
     /// The same for a request.
     func mayLoseByCut(_ port: PortID, of asker: Process) -> Bool {
         guard let facts = ports[port] else { return false }
-        return !(facts.holders + [asker]).allSatisfy(makesLanes) && wasCut(asker, from: port)
+        return !(facts.holders + [asker]).allSatisfy(makesRings) && wasCut(asker, from: port)
     }
 
     private func wasCut(_ sender: Process, from port: PortID) -> Bool {

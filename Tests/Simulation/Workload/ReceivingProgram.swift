@@ -139,7 +139,7 @@ extension Program {
         let sends = below(8) == 0
         right.onInvalidation { [weak self] in
             promises.value.isTold(watch)
-            // Most often on the thread that also connects, and hears whether there is a lane.
+            // Most often on the thread that also connects, and hears whether there is a ring.
             if sends, let self, goesOn, let other = received.last { sendAtOnce(to: other) }
         }
     }

@@ -48,7 +48,7 @@ extension Program {
         }
         let mayWait = !waits && asker?.posted.withLock { $0.count } != 0
         promises.requests.replied(
-            number, isKept: waits && asker?.hasLane == true, waitsUntil: mayWait ? end : nil)
+            number, isKept: waits && asker?.hasRing == true, waitsUntil: mayWait ? end : nil)
         if below(8) == 0, (try? right.reply(with: data(number))) != nil {
             machine.fail("a right has replied to request \(number) twice")
         }

@@ -62,7 +62,7 @@ final class RequestPromises {
     }
 
     /// - Parameters:
-    ///   - isKept: Whether the reply was sent by a lane. Others may end with their sender.
+    ///   - isKept: Whether the reply was sent by a ring. Others may end with their sender.
     ///   - waitsUntil: The end of the time for which the reply may wait for room or a connection; nil for one that was sent.
     func replied(_ request: UInt32, isKept: Bool, waitsUntil: UInt64?) {
         machine.story.tell(machine) { "has replied to request \(request)" }

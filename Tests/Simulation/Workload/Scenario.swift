@@ -25,7 +25,7 @@ final class Scenario: @unchecked Sendable {
     /// Whether nothing more is started or killed.
     private(set) var isSettling = false
     private let programCount: Int
-    private let laneShare: Int
+    private let ringShare: Int
     private let steps: Int
     private var programs: [Program] = []
     private var lastProgram = 0
@@ -36,7 +36,7 @@ final class Scenario: @unchecked Sendable {
         self.steps = steps
         programCount = machine.chance.number(in: 3...8)
         nameCount = machine.chance.number(in: 1...4)
-        laneShare = machine.chance.pick([0, 2, 4, 4])
+        ringShare = machine.chance.pick([0, 2, 4, 4])
     }
 
     /// In some machines, names that their folders cannot have.
@@ -45,8 +45,8 @@ final class Scenario: @unchecked Sendable {
     }
     func typedName(_ number: Int) -> String { "typed \(number)" }
     func serverName(_ number: Int) -> String { "server \(number)" }
-    /// Whether a process sends by lanes.
-    func hasLanes(_ number: UInt64) -> Bool { number % 4 < UInt64(laneShare) }
+    /// Whether a process sends by rings.
+    func hasRings(_ number: UInt64) -> Bool { number % 4 < UInt64(ringShare) }
 
     /// Whether the pid is that of the hostile process.
     func isHostile(_ pid: Int32?) -> Bool { pid != nil && pid == hostile?.process.pid }
@@ -202,7 +202,7 @@ final class Scenario: @unchecked Sendable {
         if promises.sessions.isBusy, !waitUntil(60_000, { [self] in promises.sessions.outcomeCount > outcomes }) {
             machine.fail("no request of a session has an outcome")
         }
-        // A hostile process cannot prevent moves, but for one without lanes, which does not answer.
+        // A hostile process cannot prevent moves, but for one without rings, which does not answer.
         // Nobody may be left to take the ports of the last process that offers any.
         let claims = promises.claimCount
         if hasMoves, !waitUntil(120_000, { [self] in promises.claimCount > claims }) { machine.fail("no port moves") }
@@ -262,6 +262,6 @@ final class Scenario: @unchecked Sendable {
             machine.fail(
                 "\(process) has left open: \(open.map { "\($0.key) \(type(of: $0.value))" }.joined(separator: ", "))")
         }
-        if process.mappedCount > 0 { machine.fail("\(process) has left \(process.mappedCount) lanes mapped") }
+        if process.mappedCount > 0 { machine.fail("\(process) has left \(process.mappedCount) rings mapped") }
     }
 }

@@ -9,10 +9,10 @@ extension Program {
     private func bytes(_ line: UInt32, _ number: UInt32) -> [UInt8] {
         let size =
             switch below(2_000) {
-            // Larger than the quarter of a lane, which is a record's limit: of a small lane, and of one of any size.
+            // Larger than the quarter of a ring, which is a record's limit: of a small ring, and of one of any size.
             case 0: 17 << 20
             case 1..<30: below(400_000)
-            // Beyond the quarter of a small lane.
+            // Beyond the quarter of a small ring.
             case 30..<36 where scenario.hasMoves: 262_000 + below(2_000_000)
             case 36..<270: below(3_000)
             default: below(40)
@@ -162,13 +162,13 @@ extension SentMessage {
     ) {
         let way: Way =
             switch (carrier, former) {
-            case (.ownProcess, _), (.lane, .ownProcess): .ownQueue
-            case (.lane, .zeroMQ): .zeroMQ
-            case (.lane, _): .lane
+            case (.ownProcess, _), (.sharedMemory, .ownProcess): .ownQueue
+            case (.sharedMemory, .zeroMQ): .zeroMQ
+            case (.sharedMemory, _): .ring
             default: .zeroMQ
             }
         self.init(
-            way: way, size: size, home: home, isKept: carrier == .lane || carrier == .ownProcess)
+            way: way, size: size, home: home, isKept: carrier == .sharedMemory || carrier == .ownProcess)
     }
 }
 

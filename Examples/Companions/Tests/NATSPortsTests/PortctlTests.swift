@@ -85,9 +85,9 @@ import TypedPorts
         let reading = Task { for try await _ in client.stream(Numbers(count: 1000, pause: .seconds(1))) {} }
 
         func requests() throws -> [[String: Any]] {
-            let info = try JSONSerialization.jsonObject(with: Data(portctl("info", name, "--json").output.utf8))
-            let service = (info as? [String: Any])?["service"] as? [String: Any]
-            return (service?["requests"] as? [String: Any])?["oldest"] as? [[String: Any]] ?? []
+            let report = try JSONSerialization.jsonObject(with: Data(portctl("info", name, "--json").output.utf8))
+            let info = (report as? [String: Any])?["info"] as? [String: Any]
+            return (info?["requests"] as? [String: Any])?["oldest"] as? [[String: Any]] ?? []
         }
         #expect(await waitUntil { (try? requests().count) == 2 })
         let seen = try requests()

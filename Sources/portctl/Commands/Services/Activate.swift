@@ -3,7 +3,7 @@ import ArgumentParser
 import Glibc
 import Ports
 import RunLoops
-import ServiceManager
+import Systemd
 
 struct Activate: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -23,7 +23,7 @@ struct Activate: ParsableCommand {
             let signals = try SignalSequence([SIGHUP, SIGTERM, SIGINT])
             let activator = try activator()
             try await withThrowingDiscardingTaskGroup { group in
-                group.addTask { try await ServiceManager.runWatchdog { try await activator.ping(timeout: $0) } }
+                group.addTask { try await SystemdDaemon.runWatchdog { try await activator.ping(timeout: $0) } }
                 group.addTask {
                     for await signal in signals {
                         if signal == SIGHUP { await reload(activator) } else { return await end(activator) }
@@ -36,18 +36,18 @@ struct Activate: ParsableCommand {
     }
 
     private func reload(_ activator: Activator) async {
-        await tell { try await ServiceManager.notify(.reloading) }
+        await tell { try await SystemdDaemon.notify(.reloading) }
         do { try activator.reload() } catch { report(error) }
         await tellReady(activator)
     }
 
     private func end(_ activator: Activator) async {
-        await tell { try await ServiceManager.notify(.stopping) }
+        await tell { try await SystemdDaemon.notify(.stopping) }
         activator.stop()
     }
 
     private func tellReady(_ activator: Activator) async {
-        await tell { try await ServiceManager.notify(.ready, .status("services: \(activator.serviceCount)")) }
+        await tell { try await SystemdDaemon.notify(.ready, .status("services: \(activator.serviceCount)")) }
     }
 
     /// Tells the service manager something, if there is one.

@@ -1,0 +1,78 @@
+import CRunLoopShims
+import Glibc
+import RunLoops
+
+/// One end of the pair of sockets beside a ring. The sender rings the receiver, whose ``BellSet`` hears it, and the
+/// receiver rings a sender that waits for room. Nobody else can take or block the signal, because only these
+/// two processes own an end.
+final class Bell: Sendable {
+    private let end: OwnedDescriptor
+    var descriptor: Int32 { end.number }
+    /// The signals after which the receiver reads the bytes. A socket has room for many more.
+    let patience: Int
+
+    init(_ end: OwnedDescriptor) {
+        self.end = end
+        var (size, length) = (0 as Int32, socklen_t(MemoryLayout<Int32>.size))
+        getsockopt(end.number, SOL_SOCKET, SO_SNDBUF, &size, &length)
+        patience = min(max(Int(size) / 8192, 1), 16)
+    }
+
+    /// Makes a pair: the receiver's end, and the end to hand over.
+    static func make() -> (own: Bell, other: OwnedDescriptor)? {
+        var ends: [Int32] = [-1, -1]
+        guard crl_socket_pair(&ends) == 0 else { return nil }
+        return (Bell(OwnedDescriptor(ends[0])), OwnedDescriptor(ends[1]))
+    }
+
+    /// Never waits. A socket without room has been rung already.
+    /// - Returns: False when the kernel had no memory for the signal, and somebody has to ring again.
+    @discardableResult
+    func ring() -> Bool {
+        switch crl_ring(descriptor) {
+        case ENOMEM, ENOBUFS: false
+        default: true
+        }
+    }
+
+    /// Rings now, or when the kernel has memory for the signal.
+    @inline(never)
+    func ring(orLaterOn housekeeping: Housekeeping) {
+        if ring() { return }
+        housekeeping.perform(after: .milliseconds(10)) { self.ring(orLaterOn: housekeeping) }
+    }
+
+    /// Drops the signals that came.
+    /// - Returns: False when the other end is closed.
+    func hear() -> Bool { crl_hear(descriptor) }
+}
+
+/// The bells of a port's rings, as one descriptor, which is readable when one of them was rung.
+final class BellSet: Sendable {
+    private let bells: DescriptorSet
+
+    init() throws(RunLoopError) { bells = try DescriptorSet() }
+
+    var descriptor: Int32 { bells.descriptor }
+
+    /// - Parameter token: The number that ``take(_:)`` reports.
+    func add(_ bell: Bell, _ token: Int) -> Bool {
+        // Edge-triggered: a byte that nobody has read does not keep the set readable.
+        let events = RunLoopReadiness.readable.rawValue | EPOLLET.rawValue
+        return crl_epoll_control(descriptor, EPOLL_CTL_ADD, bell.descriptor, events, UInt64(token)) == 0
+    }
+
+    /// Needed before the bell is closed: a forked child may have a copy, which would stay in the set.
+    func remove(_ bell: Bell) { _ = crl_epoll_control(descriptor, EPOLL_CTL_DEL, bell.descriptor, 0, 0) }
+
+    /// Calls the closure with the bells that were rung since the last call.
+    func take(_ body: (Int) -> Void) {
+        withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 16) { tokens in
+            while true {
+                let count = Int(crl_epoll_take(descriptor, tokens.baseAddress))
+                for token in tokens.prefix(count) { body(Int(truncatingIfNeeded: token)) }
+                if count < 16 { return }
+            }
+        }
+    }
+}
