@@ -166,7 +166,7 @@ companions: dependencies
 	@$(PROGRESS) $(SWIFT) test --disable-xctest --disable-testable-imports $(COMPANIONS)
 
 # A package of its own, too, because nobody else needs swift-syntax.
-MIGRATE = --package-path Sources/ports-migrate --scratch-path .build/migrate
+MIGRATE = --package-path Sources/Mac/ports-migrate --scratch-path .build/migrate
 migrate:
 	@$(BUILD) $(MIGRATE) --build-tests
 	@$(SWIFT) test $(MIGRATE) --skip-build --disable-xctest
@@ -185,7 +185,7 @@ install-portctl: dependencies
 	to="$(DESTDIR)$(PREFIX)"; share="$$to/share"; set -e; \
 	install -D -m 755 "$$bin" "$$to/bin/portctl"; \
 	install -d "$$to/lib/systemd/user"; \
-	sed 's|^ExecStart=portctl|ExecStart=$(PREFIX)/bin/portctl|' Sources/portctl/Units/ports-activator.service \
+	sed 's|^ExecStart=portctl|ExecStart=$(PREFIX)/bin/portctl|' Sources/Tools/portctl/Units/ports-activator.service \
 		> "$$to/lib/systemd/user/ports-activator.service"; \
 	for completions in bash:bash-completion/completions/portctl zsh:zsh/site-functions/_portctl \
 		fish:fish/vendor_completions.d/portctl.fish; do \
@@ -207,7 +207,7 @@ install-library: dependencies
 	fi; \
 	to="$(DESTDIR)$(PREFIX)"; \
 	install -D -m 755 "$$library" "$$to/lib/libCoreFoundationPorts.so"; \
-	headers=Sources/CCoreFoundationPorts; include="$$to/include/swift-ports"; \
+	headers=Sources/Mac/CCoreFoundationPorts; include="$$to/include/swift-ports"; \
 	install -d "$$to/lib/pkgconfig"; \
 	for folder in . CoreFoundation dispatch mach servers; do \
 		install -d "$$include/$$folder"; \
@@ -240,7 +240,7 @@ soak-ports: dependencies
 	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter 'PortsTests\.SoakTests'
 
 # Swift's own choice of coverage is one that libFuzzer does not read any more, and in a release build the options for
-# another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Fuzz/Corpus,
+# another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Core/Fuzz/Corpus,
 # which `make test` tries each time.
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= frame control entry value answer ring descriptors
@@ -257,7 +257,7 @@ fuzz: dependencies
 		echo; echo "fuzzing $$FUZZ_TARGET for $(FUZZ_SECONDS) s"; \
 		"$$bin" -runs=0 2>/dev/null || exit 1; \
 		"$$bin" -max_total_time=$(FUZZ_SECONDS) -max_len=1024 -detect_leaks=0 -print_final_stats=1 \
-			-artifact_prefix=.build/fuzz/$$FUZZ_TARGET- $$found Tests/Fuzz/Corpus/$$FUZZ_TARGET $$FUZZ_SEEDS 2>&1 \
+			-artifact_prefix=.build/fuzz/$$FUZZ_TARGET- $$found Tests/Core/Fuzz/Corpus/$$FUZZ_TARGET $$FUZZ_SEEDS 2>&1 \
 			| grep -vE "^#[0-9]+\s+(NEW|REDUCE|RELOAD)|^\s*$$" ; \
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; \
 	done
@@ -345,7 +345,7 @@ format:
 lint:
 	@$(SWIFT) format lint --strict -r $(FORMATTED)
 	@$(SWIFT) .ci/floors.swift
-	@.ci/pages Sources/portctl/Pages
+	@.ci/pages Sources/Tools/portctl/Pages
 	@.ci/figures --check
 	@for patch in Tests/Simulation/Plants/*.patch Tests/Simulation/Plants/Open/*.patch; do \
 		git apply --check "$$patch" || { echo "error: $$patch has to follow the code" >&2; exit 1; }; \

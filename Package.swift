@@ -136,19 +136,18 @@ let package = Package(
         .executableTarget(
             name: "wordcount", dependencies: ["Ports", "RunLoops", argumentParser], path: "Examples/WordCount"),
         .target(
-            name: "TestSupport", dependencies: ["RunLoops", "CRunLoopShims", "HeapUse"], path: "Tests/TestSupport"),
-        .target(name: "HeapUse", path: "Tests/HeapUse"),
+            name: "TestSupport", dependencies: ["RunLoops", "CRunLoopShims", "HeapUse"]),
+        .target(name: "HeapUse"),
         // Apart, as it needs Testing, which no program but the tests' has.
-        .target(name: "OwnThread", dependencies: ["RunLoops", "TestSupport"], path: "Tests/OwnThread"),
+        .target(name: "OwnThread", dependencies: ["RunLoops", "TestSupport"]),
         .testTarget(name: "ZeroMQTests", dependencies: ["ZeroMQ", "TestSupport"]),
-        .target(name: "Oracle", dependencies: ["RunLoops", "CRunLoopShims", "TestSupport"], path: "Tests/Oracle"),
-        .executableTarget(name: "OracleHelper", dependencies: ["Oracle"], path: "Tests/OracleHelper"),
+        .target(name: "Oracle", dependencies: ["RunLoops", "CRunLoopShims", "TestSupport"]),
+        .executableTarget(name: "OracleHelper", dependencies: ["Oracle"]),
         .executableTarget(
-            name: "AsyncMainHelper", dependencies: ["RunLoops", "TestSupport"], path: "Tests/AsyncMainHelper"),
-        .target(name: "TestClock", path: "Tests/TestClock"),
+            name: "AsyncMainHelper", dependencies: ["RunLoops", "TestSupport"]),
+        .target(name: "TestClock"),
         .executableTarget(
-            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock", "TestSupport"],
-            path: "Tests/RunLoopsTestHelper"),
+            name: "RunLoopsTestHelper", dependencies: ["RunLoops", "TestClock", "TestSupport"]),
         .testTarget(
             name: "RunLoopsTests",
             dependencies: [
@@ -156,9 +155,8 @@ let package = Package(
                 "OwnThread", "TestSupport",
             ]),
         .executableTarget(
-            name: "PortsTestHelper", dependencies: ["Ports", "PortsInspection", "TestSupport"],
-            path: "Tests/PortsTestHelper"),
-        .executableTarget(name: "LoadingHelper", path: "Tests/LoadingHelper"),
+            name: "PortsTestHelper", dependencies: ["Ports", "PortsInspection", "TestSupport"]),
+        .executableTarget(name: "LoadingHelper"),
         // Optimized in any build, because a test plays many machines.
         .target(name: "SimulatedCalls", path: "Tests/SimulatedCalls", cSettings: [.unsafeFlags(["-O2"])]),
         .executableTarget(
@@ -169,10 +167,9 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Ports"])),
             ], path: "Tests/Simulation", exclude: ["Plants", "coverage", "plants", "played.txt"],
             swiftSettings: [.unsafeFlags(["-O", "-enforce-exclusivity=unchecked"])]),
-        .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"], path: "Tests/EndingHelper"),
+        .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"]),
         .target(
-            name: "FuzzTargets", dependencies: ["Ports", "PortsInspection", "RunLoops", "TypedPorts", "ZeroMQ"],
-            path: "Tests/FuzzTargets"),
+            name: "FuzzTargets", dependencies: ["Ports", "PortsInspection", "RunLoops", "TypedPorts", "ZeroMQ"]),
         .testTarget(
             name: "PortsTests",
             dependencies: [
@@ -183,8 +180,7 @@ let package = Package(
         // Without `simulate` among them: its functions would take the place of the C library's in all tests.
         .testTarget(name: "SimulationTests", dependencies: ["OwnThread", "TestSupport"]),
         .executableTarget(
-            name: "TypedPortsTestHelper", dependencies: ["TypedPorts", "Ports", "TestSupport"],
-            path: "Tests/TypedPortsTestHelper"),
+            name: "TypedPortsTestHelper", dependencies: ["TypedPorts", "Ports", "TestSupport"]),
         .testTarget(
             name: "TypedPortsTests",
             dependencies: [
@@ -193,15 +189,13 @@ let package = Package(
                 "TestSupport",
             ]),
         .executableTarget(
-            name: "WorkersTestHelper", dependencies: ["Workers", "TestSupport"], path: "Tests/WorkersTestHelper"),
+            name: "WorkersTestHelper", dependencies: ["Workers", "TestSupport"]),
         .executableTarget(
-            name: "ActivationTestHelper", dependencies: ["Activation", "TestSupport"],
-            path: "Tests/ActivationTestHelper"),
+            name: "ActivationTestHelper", dependencies: ["Activation", "TestSupport"]),
         .testTarget(
             name: "ActivationTests", dependencies: ["Activation", "ActivationTestHelper", "OwnThread", "TestSupport"]),
         .executableTarget(
-            name: "SystemdTestHelper", dependencies: ["Systemd", "TypedPorts", "TestSupport"],
-            path: "Tests/SystemdTestHelper"),
+            name: "SystemdTestHelper", dependencies: ["Systemd", "TypedPorts", "TestSupport"]),
         .testTarget(
             name: "SystemdTests",
             dependencies: [
@@ -219,23 +213,21 @@ let package = Package(
             name: "CoreFoundationPortsTests",
             dependencies: ["CoreFoundationPorts", "DarwinNames", "Ports", "OwnThread", "TestSupport"]),
         .executableTarget(
-            name: "FoundationPortsTestHelper", dependencies: ["FoundationPorts", "Ports"],
-            path: "Tests/FoundationPortsTestHelper"),
+            name: "FoundationPortsTestHelper", dependencies: ["FoundationPorts", "Ports"]),
         .executableTarget(
-            name: "FoundationAsyncMainHelper", dependencies: ["FoundationPorts"],
-            path: "Tests/FoundationAsyncMainHelper"),
+            name: "FoundationAsyncMainHelper", dependencies: ["FoundationPorts"]),
         // Files as they are written on macOS, in both modes of the language.
         .target(
             name: "MacFiles5", dependencies: ["FoundationPorts", "DarwinNames", "TypedPorts"],
-            path: "Tests/MacFiles/Swift5",
+            path: "Tests/Mac/MacFiles/Swift5",
             swiftSettings: [.swiftLanguageMode(.v5)]),
         .target(
             name: "MacFiles6", dependencies: ["FoundationPorts", "DarwinNames", "TypedPorts"],
-            path: "Tests/MacFiles/Swift6"),
-        // ports-migrate makes these files of Tests/MacFiles/Before.
+            path: "Tests/Mac/MacFiles/Swift6"),
+        // ports-migrate makes these files of Tests/Mac/MacFiles/Before.
         .target(
             name: "MigratedMacFiles", dependencies: ["FoundationPorts", "DarwinNames"],
-            path: "Tests/MacFiles/Migrated",
+            path: "Tests/Mac/MacFiles/Migrated",
             swiftSettings: [.swiftLanguageMode(.v5)]),
         .testTarget(
             name: "FoundationPortsTests",
@@ -244,7 +236,7 @@ let package = Package(
                 "MacFiles5", "MacFiles6",
                 "MigratedMacFiles", "OwnThread", "TestSupport",
             ]),
-        .executableTarget(name: "XPCTestHelper", dependencies: ["XPC", "TestSupport"], path: "Tests/XPCTestHelper"),
+        .executableTarget(name: "XPCTestHelper", dependencies: ["XPC", "TestSupport"]),
         .testTarget(
             name: "XPCTests",
             dependencies: [
@@ -267,6 +259,37 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// The folders of the targets, but for those that name theirs.
+let folders = [
+    "Sources/Core": [
+        "RunLoops", "RunLoopLocks", "CRunLoopShims", "CBOR", "ZeroMQ", "CZeroMQ", "CAcceptGuard", "Ports", "TypedPorts",
+        "PortsInspection",
+    ],
+    "Sources/Services": ["Workers", "Activation", "Systemd"],
+    "Sources/Mac": ["CoreFoundationPorts", "CCoreFoundationPorts", "FoundationPorts", "XPC", "DarwinNames"],
+    "Sources/Network": ["NATSPorts", "CNATS"],
+    "Sources/Observability": ["PortsMetrics", "PortsTracing"],
+    "Sources/Tools": ["portctl"],
+    "Tests/Core": [
+        "ZeroMQTests", "Oracle", "OracleHelper", "AsyncMainHelper", "TestClock", "RunLoopsTestHelper", "RunLoopsTests",
+        "PortsTestHelper", "LoadingHelper", "EndingHelper", "FuzzTargets", "PortsTests", "TypedPortsTestHelper",
+        "TypedPortsTests",
+    ],
+    "Tests/Services": [
+        "WorkersTestHelper", "WorkersTests", "ActivationTestHelper", "ActivationTests", "SystemdTestHelper",
+        "SystemdTests",
+    ],
+    "Tests/Mac": [
+        "CoreFoundationPortsTests", "FoundationPortsTestHelper", "FoundationAsyncMainHelper", "FoundationPortsTests",
+        "MovingOverTests", "XPCTestHelper", "XPCTests",
+    ],
+    "Tests/Tools": ["PortctlTests"],
+    "Tests/Support": ["TestSupport", "HeapUse", "OwnThread"],
+]
+for (folder, names) in folders {
+    for target in package.targets where names.contains(target.name) { target.path = "\(folder)/\(target.name)" }
+}
 
 // The examples: the folder of each, its command, and what it needs. None is a product: a product takes the place of a
 // dependent's target of the same name. SwiftPM builds and runs them here all the same.
@@ -328,7 +351,7 @@ package.targets += [
 if Context.environment["SWIFT_PORTS_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(
-            name: "Fuzz", dependencies: ["FuzzTargets"], path: "Tests/Fuzz", exclude: ["Corpus"],
+            name: "Fuzz", dependencies: ["FuzzTargets"], path: "Tests/Core/Fuzz", exclude: ["Corpus"],
             swiftSettings: [.unsafeFlags(["-parse-as-library"])]))
 }
 

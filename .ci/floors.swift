@@ -355,9 +355,14 @@ struct Module {
     let name: String
     let sources: [Source]
 
+    /// The folder of a module in one of the folders of Sources; nil when it is not of this package.
+    static func folder(of name: String) -> String? {
+        (names(in: "Sources") ?? []).map { "Sources/\($0)/\(name)" }.first { names(in: $0) != nil }
+    }
+
     init(_ name: String) {
         self.name = name
-        let root = "Sources/\(name)"
+        let root = Self.folder(of: name) ?? "Sources/\(name)"
         sources = swiftFiles(under: root).map { Source($0, in: root) }
     }
 
@@ -418,9 +423,9 @@ var publicNames: [Substring: Set<Substring>] = [:]
 var faults: [String] = []
 for (name, floors) in modules where chosen.isEmpty || chosen.contains(name) {
     let module = Module(name)
-    if module.sources.isEmpty { faults.append("Sources/\(name) has no Swift file") }
+    if module.sources.isEmpty { faults.append("\(name) has no Swift file") }
     var imported = standard.union(foreign[name, default: [:]].keys)
-    for other in module.imports where names(in: "Sources/\(other)") != nil {
+    for other in module.imports where Module.folder(of: String(other)) != nil {
         let names = publicNames[other] ?? Module(String(other)).publicNames
         publicNames[other] = names
         imported.formUnion(names)

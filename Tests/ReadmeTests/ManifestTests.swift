@@ -17,7 +17,7 @@ struct ManifestTests {
     }
 
     @Test func `the changelog begins with the version of the library`() throws {
-        let source = try Repository.text("Sources/Ports/PackageVersion.swift")
+        let source = try Repository.text("Sources/Core/Ports/PackageVersion.swift")
         let version = try #require(source.firstMatch(of: /packageVersion = "([\d.]+)"/)).1
         let newest = try Repository.text("CHANGELOG.md").firstMatch(of: /(?m)^## ([\d.]+)/)
         #expect(newest?.1 == version)

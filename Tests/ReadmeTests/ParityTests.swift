@@ -8,13 +8,16 @@ struct ParityTests {
         ("CoreFoundationPorts", "Parity", 30),
     ])
     func `the tests and examples that a table names are there`(module: String, name: String, least: Int) throws {
-        let page = try Repository.text("Sources/\(module)/\(module).docc/\(name).md")
+        let page = try Repository.text("\(Repository.folder(of: module))/\(module).docc/\(name).md")
         let tests = page.matches(of: /`(\w+): ([^`]+)`/)
         #expect(tests.count >= least)
         for test in tests {
             let (file, name) = (test.1, test.2)
             let folders = ["RunLoopsTests", "PortsTests", "CoreFoundationPortsTests", "FoundationPortsTests"]
-            let files = folders.map { "\($0)/\(file).swift" } + ["CFMessagePortProgram/\(file).c"]
+                .map { "\($0)/\(file).swift" }
+            let files =
+                ["Core", "Mac"].flatMap { group in folders.map { "\(group)/\($0)" } }
+                + ["Mac/CFMessagePortProgram/\(file).c"]
             let sources = files.compactMap { try? Repository.text("Tests/\($0)") }
             let forms = ["BEHAVIOUR(\(name))", "func `\(name)`", "Script(\"\(name)\"", "Scene(\"\(name)\""]
             #expect(

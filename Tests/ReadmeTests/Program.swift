@@ -54,7 +54,9 @@ struct Program: Sendable, CustomTestStringConvertible {
             .filter { FileManager.default.fileExists(atPath: $0) }
         return ["-I", "\(Child.folder)/Modules", "-module-cache-path", "\(Child.folder)/ModuleCache"]
             + (built
-            + ["CZeroMQ", "CCoreFoundationPorts"].map { "\(Repository.root.path)/Sources/\($0)/module.modulemap" })
+            + ["Core/CZeroMQ", "Mac/CCoreFoundationPorts"].map {
+                "\(Repository.root.path)/Sources/\($0)/module.modulemap"
+            })
             .flatMap { ["-Xcc", "-fmodule-map-file=\($0)"] }
     }()
 

@@ -32,7 +32,7 @@ import Testing
         ("Ports/Ports.docc/Ports", ["Examples/Hello/main"]),
         (
             "Ports/Ports.docc/Ending",
-            ["Tests/EndingHelper/Server", "Examples/Companions/Sources/service-check/EchoService"]
+            ["Tests/Core/EndingHelper/Server", "Examples/Companions/Sources/service-check/EchoService"]
         ),
         (
             "Ports/Ports.docc/AnyLoop",
@@ -69,7 +69,8 @@ import Testing
         ),
     ])
     func `the programs of a page are those that are built`(_ name: String, _ files: [String]) throws {
-        let page = try Repository.text("Sources/\(name).md")
+        let module = String(name.prefix { $0 != "/" })
+        let page = try Repository.text("\(Repository.folder(of: module))\(name.dropFirst(module.count)).md")
         let programs = page.matches(of: /```(?:swift|c)\n([^`]*)```/).map { String($0.1) }
         for file in files {
             let program = try Repository.text(file.hasSuffix(".c") ? file : "\(file).swift")
@@ -78,7 +79,7 @@ import Testing
     }
 
     @Test func `the unit of the page on systemd is the example's`() throws {
-        let page = try Repository.text("Sources/Systemd/Systemd.docc/DaemonUnderSystemd.md")
+        let page = try Repository.text("Sources/Services/Systemd/Systemd.docc/DaemonUnderSystemd.md")
         #expect(try page.contains("```ini\n\(Repository.text("Examples/Daemon/daemon.service"))```"))
     }
 
@@ -87,7 +88,7 @@ import Testing
         let steps = page.matches(of: /\d+\. `([\w\/]+\.swift)`, `(\w+)`/)
         #expect(steps.count == 10)
         for step in steps {
-            #expect(try Repository.text("Sources/\(step.1)").contains("func \(step.2)("), "\(step.1): \(step.2)")
+            #expect(try Repository.text("Sources/Core/\(step.1)").contains("func \(step.2)("), "\(step.1): \(step.2)")
         }
     }
 }

@@ -9,6 +9,12 @@ enum Repository {
         try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
     }
 
+    /// The folder of a module, or of its tests, which is in one of the folders at `top`: "Sources" or "Tests".
+    static func folder(of module: String, in top: String = "Sources") throws -> String {
+        let all = try FileManager.default.contentsOfDirectory(atPath: root.appendingPathComponent(top).path)
+        return (all.map { "\(top)/\($0)/\(module)" } + ["\(top)/\(module)"]).first(where: exists) ?? module
+    }
+
     static func exists(_ path: String) -> Bool {
         FileManager.default.fileExists(atPath: root.appendingPathComponent(path).path)
     }

@@ -57,7 +57,7 @@ struct Snippet: Sendable {
             guard start < 2 || !comment[start - 2].hasPrefix("     ") else { return nil }
             let lines = comment[start...].prefix { $0.isEmpty || $0.hasPrefix("     ") }.map { $0.dropFirst(5) + "\n" }
             let isAsync = lines.contains { $0.contains("await ") }
-            let head = "import \(file.split(separator: "/")[1])" + (isAsync ? "; func sample() async throws {" : "")
+            let head = "import \(file.split(separator: "/")[2])" + (isAsync ? "; func sample() async throws {" : "")
             // The head is in the place of the empty line above.
             return Snippet(
                 text: ([head + "\n"] + lines + (isAsync ? ["}"] : [])).joined(), page: file, line: line + start)
