@@ -52,7 +52,7 @@ bool hasRing = false;   /* whether the sender has rings */
 #define OLD 0
 #define NEW 1
 
-mtype = { watch, wants, finished, moving, stayed, invalidated, ring, drained,
+mtype = { watch, wants, finished, moving, stayed, invalidated, offered, drained,
     begin, complete, failed, ready, taken };
 
 /* The registry: the number of the claim for which there is a note, and of that which has become the port's home. */
@@ -171,7 +171,7 @@ inline handle() {
             /* A port that moves gives no answer. */
             if
             :: isPaused || hasLeft
-            :: else -> stop_rings(); ended[number] = false; to_sender(ring, number)
+            :: else -> stop_rings(); ended[number] = false; to_sender(offered, number)
             fi
         :: packet == finished ->
             isAwaited = false; isGivenUp = false;
@@ -540,7 +540,7 @@ end:
 #endif
             :: else
             fi
-        :: packet == ring ->
+        :: packet == offered ->
             if
             :: state == connecting && number == question -> state = connected
             :: else
