@@ -9,10 +9,10 @@ enum Repository {
         try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
     }
 
-    /// The folder of a module, or of its tests, which is in one of the folders at `top`: "Sources" or "Tests".
-    static func folder(of module: String, in top: String = "Sources") throws -> String {
-        let all = try FileManager.default.contentsOfDirectory(atPath: root.appendingPathComponent(top).path)
-        return (all.map { "\(top)/\($0)/\(module)" } + ["\(top)/\(module)"]).first(where: exists) ?? module
+    /// The folder of a module, in Sources or in one of the folders there.
+    static func folder(of module: String) throws -> String {
+        let groups = try FileManager.default.contentsOfDirectory(atPath: root.appendingPathComponent("Sources").path)
+        return groups.map { "Sources/\($0)/\(module)" }.first(where: exists) ?? "Sources/\(module)"
     }
 
     static func exists(_ path: String) -> Bool {

@@ -167,7 +167,7 @@ public struct PortInfo: Sendable, Hashable, Codable {
         public let hasEnded: Bool
         /// The sender's requests that were taken, and have no reply yet.
         public let requests: Int
-        /// Whether the sender's messages come by shared memory. Those of other processes come by ZeroMQ otherwise.
+        /// Whether the sender's messages come by shared memory. Without it, another process sends by ZeroMQ.
         public var usesSharedMemory: Bool { sharedMemory ?? false }
         private let sharedMemory: Bool?
         /// The sender's messages that wait and have descriptors, or memory. The kernel keeps those until the port takes the
