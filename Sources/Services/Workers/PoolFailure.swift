@@ -7,8 +7,10 @@ enum PoolFailure {
     case timedOut(wasHandled: Bool)
     /// The worker may be busy with the request.
     case unknown
-    /// Nobody has handled the request.
+    /// Nobody has handled the request, because the worker ends.
     case notHandled
+    /// The request has not left this process. The worker may be stopped, or busy.
+    case unsent
     /// The worker has ended, or its handler has let the request go.
     case unanswered
     /// The worker has ended, and may have handled the request.
@@ -21,7 +23,8 @@ enum PoolFailure {
         }
         self =
             switch error {
-            case .isInvalid, .refused, .cannotConnect: .notHandled
+            case .isInvalid, .refused: .notHandled
+            case .cannotConnect: .unsent
             case .becameInvalid: .workerGone
             case .unanswered: .unanswered
             case .receiveTimedOut: .timedOut(wasHandled: true)

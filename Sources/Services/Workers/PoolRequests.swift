@@ -65,7 +65,7 @@ extension WorkerPool {
                 switch PoolFailure(error, of: lease.worker) {
                 case .workerGone: .certain
                 case .unanswered, .notHandled: .possible
-                case .answered, .timedOut, .unknown: nil
+                case .answered, .timedOut, .unknown, .unsent: nil
                 }
             guard let loss, let end = await lease.worker.end(after: loss) else {
                 leaveLater(lease)

@@ -53,6 +53,11 @@ extension WorkerPool {
         case .unknown:
             leaveLater(lease)
             throw error
+        case .unsent:
+            // A worker that does not come to itself is killed as one that hangs.
+            leaveLater(lease)
+            if pooled.deadline <= .now { throw pooled.timedOut(name, wasHandled: false) }
+            return nil
         case .notHandled:
             // The worker ends, most likely in order.
             lease.worker.isLeaving()

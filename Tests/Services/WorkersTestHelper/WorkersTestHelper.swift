@@ -18,6 +18,16 @@ import Workers
         }
     }
 
+    /// - Parameter option: `SO_ACCEPTCONN` for sockets that listen alone.
+    private static func isControlSocket(_ descriptor: Int32, _ option: Int32) -> Bool {
+        func value(_ option: Int32) -> Int32 {
+            var (value, size) = (Int32(0), socklen_t(4))
+            getsockopt(descriptor, SOL_SOCKET, option, &value, &size)
+            return value
+        }
+        return value(SO_TYPE) == Int32(SOCK_SEQPACKET.rawValue) && value(option) != 0
+    }
+
     private static func handle(_ work: Work) async throws -> Done {
         print(work.output, terminator: "")
         _ = write(STDERR_FILENO, work.errors, work.errors.utf8.count)
@@ -33,11 +43,9 @@ import Workers
             raise(SIGSEGV)
         case .crash: UnsafeMutablePointer<Int>(bitPattern: 16)?.pointee = 1
         case .close:
-            // The control connections, and the socket that listens for others.
-            for descriptor in 3..<Int32(1024) {
-                var (type, size) = (Int32(0), socklen_t(4))
-                getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size)
-                if type == Int32(SOCK_SEQPACKET.rawValue) { close(descriptor) }
+            // The socket that listens first: through it the pool would connect again.
+            for option in [SO_ACCEPTCONN, SO_TYPE] {
+                for descriptor in 3..<Int32(1024) where isControlSocket(descriptor, option) { close(descriptor) }
             }
             while true { usleep(100_000) }
         case .trap: fatalError("as the test wants")

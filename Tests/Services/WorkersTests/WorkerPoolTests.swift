@@ -218,6 +218,21 @@ import WorkersTestHelper
         }
     }
 
+    @Test func `a worker stays to which a request has found no way in its time`() async throws {
+        try await withPool(1, { $0.stopTime = .milliseconds(100) }) { pool in
+            #expect(await waitUntil { pool.workers.first != nil })
+            let pid = try #require(pool.workers.first?.pid)
+            #expect(kill(pid, SIGSTOP) == 0)
+            await #expect(throws: WorkerPoolError.self) {
+                _ = try await ask(pool, Work(.answer), timeout: .milliseconds(100))
+            }
+            #expect(kill(pid, SIGCONT) == 0)
+            // Longer than a worker may take that ends.
+            let end = ContinuousClock.now + .milliseconds(500)
+            while ContinuousClock.now < end { #expect(try await ask(pool, Work(.answer)).pid == pid) }
+        }
+    }
+
     @Test func `a worker that has too much memory is killed`() async throws {
         try await withPool(1, { $0.memoryLimit = 256 << 20 }) { pool in
             let end = try await end(pool, Work(.grow))
