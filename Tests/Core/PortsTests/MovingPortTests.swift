@@ -314,6 +314,26 @@ import Testing
         }
     }
 
+    /// The owner was stopped until its time was over, and the file that says who has the port is gone.
+    @Test(arguments: [true, false]) func `a claimant says whether it has a port whose directory is lost`(
+        hasTaken: Bool
+    ) throws {
+        let (owner, path) = (runtime(), sandbox.path)
+        let port = try MachPort(nameServer: owner.nameServer)
+        let claimant = try Claimant(try homes.received(port, in: runtime()))
+        if hasTaken { try claimant.commit(port.id, in: owner.registry.directory(path)) }
+        sandbox.remove(path)
+        // Something else ends the wait for the answer, and the owner asks the registry.
+        try claimant.sayReady()
+        if hasTaken { try claimant.sayTaken() } else { try claimant.fail() }
+        if hasTaken {
+            #expect(waitUntil { port.receiver.channel.hasMoved.load(ordering: .acquiring) })
+        } else {
+            #expect(waitUntil { !port.receiver.intake.isPaused })
+            #expect(port.isValid)
+        }
+    }
+
     @Test func `nobody claims a port that was withdrawn while it was being handed over`() throws {
         let port = try MachPort(nameServer: runtime().nameServer)
         let offer = try PortOffer.of(port)

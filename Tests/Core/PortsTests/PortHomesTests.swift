@@ -19,11 +19,11 @@ struct PortHomesTests {
         try directory.beginMove(of: port, to: homes[0])
         #expect(try directory.home(of: port) == nil)
         #expect(directory.commitMove(of: port, to: homes[0]))
-        #expect(!directory.endMove(of: port, at: port, to: homes[0]))
+        #expect(directory.endMove(of: port, at: port, to: homes[0]) == .taken)
         #expect(try directory.home(of: port) == homes[0])
 
         try directory.beginMove(of: port, to: homes[1])
-        #expect(directory.endMove(of: port, at: homes[0], to: homes[1]))
+        #expect(directory.endMove(of: port, at: homes[0], to: homes[1]) == .kept)
         #expect(!directory.commitMove(of: port, to: homes[1]))
         #expect(try directory.home(of: port) == homes[0])
     }
@@ -35,7 +35,17 @@ struct PortHomesTests {
         #expect(directory.commitMove(of: port, to: homes[0]))
         try directory.beginMove(of: port, to: homes[1])
         #expect(directory.commitMove(of: port, to: homes[1]))
-        #expect(!directory.endMove(of: port, at: port, to: homes[0]))
+        #expect(directory.endMove(of: port, at: port, to: homes[0]) == .taken)
+    }
+
+    @Test func `who has a port is unknown when its directory was lost in the midst of a move`() throws {
+        for isTaken in [false, true] {
+            let directory = try directory()
+            try directory.beginMove(of: port, to: homes[0])
+            if isTaken { #expect(directory.commitMove(of: port, to: homes[0])) }
+            sandbox.remove(sandbox.path)
+            #expect(directory.endMove(of: port, at: port, to: homes[0]) == .unknown)
+        }
     }
 
     @Test func `the death of an owner ends the moves from it that nobody has decided`() throws {

@@ -75,14 +75,23 @@ struct HandOver: ~Copyable {
         }
     }
 
+    /// Whether the claimant says that it has taken the port. It answers in any case, unless it ends: the answer may only be
+    /// on its way, if this process was stopped until now.
+    private func saysTaken(_ answers: MachPort) -> Bool {
+        (try? next(answers, .taken, before: .now + .seconds(10))) != nil
+    }
+
     /// The claimant's next answer.
-    private func next(_ answers: MachPort, _ step: MovingStep) throws(PortError) -> MachPort.Message {
+    private func next(
+        _ answers: MachPort, _ step: MovingStep, before limit: MonotonicInstant? = nil
+    ) throws(PortError) -> MachPort.Message {
+        let limit = limit ?? deadline
         while true {
             do throws(PortError) {
-                let message = Message(try answers.receiver.receive(before: min(deadline, .now + .milliseconds(50))))
+                let message = Message(try answers.receiver.receive(before: min(limit, .now + .milliseconds(50))))
                 if message.step == step { return message }
                 throw .unavailable(reason: message.text(ofComponent: 0) ?? "the process that claims it has refused it")
-            } catch .receiveTimedOut where !deadline.hasPassed {
+            } catch .receiveTimedOut where !limit.hasPassed {
                 guard port.isValid else { throw .isInvalid(port: port.identity) }
             }
         }
@@ -118,7 +127,13 @@ struct HandOver: ~Copyable {
             try hand(over: waiting.all)
             _ = try next(answers, .taken)
         } catch {
-            if directory.endMove(of: id, at: receiver.id, to: home) {
+            let isTaken =
+                switch directory.endMove(of: id, at: receiver.id, to: home) {
+                case .kept: false
+                case .taken: true
+                case .unknown: saysTaken(answers)
+                }
+            guard isTaken else {
                 loan?.stayed(in: directory)
                 stay(waiting)
                 throw error

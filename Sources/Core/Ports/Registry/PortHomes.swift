@@ -68,16 +68,26 @@ extension RegistryDirectory {
         folder.rename(Self.moveFile(port, to: home), to: Self.homeFile(port))
     }
 
-    /// The owner keeps the port, whose home is `address`. Blocks while no descriptor is left to read with.
-    /// - Returns: False when the next owner has taken the port before. The port may have moved on since.
+    /// The end of a move, as the owner finds it.
+    enum EndOfMove {
+        /// The owner keeps the port.
+        case kept
+        /// The next owner has taken the port before. The port may have moved on since.
+        case taken
+        /// The registry cannot tell: the files are gone with their directory, or cannot be read.
+        case unknown
+    }
+
+    /// The owner, whose home is `address`, wants to keep the port. Blocks while no descriptor is left to read with.
     @available(*, noasync)
-    func endMove(of port: PortID, at address: PortID, to home: PortID) -> Bool {
-        if folder.remove(Self.moveFile(port, to: home)) { return true }
+    func endMove(of port: PortID, at address: PortID, to home: PortID) -> EndOfMove {
+        if folder.remove(Self.moveFile(port, to: home)) { return .kept }
         do throws(PortError) {
+            if let home = try awaitedHome(of: port) { return home == address ? .kept : .taken }
             // Without a file, the next owner has ended the port, or somebody has removed the directory.
-            return try awaitedHome(of: port).map { $0 == address } ?? !isInPlaceNow
+            return isInPlaceNow ? .taken : .unknown
         } catch {
-            return true
+            return .unknown
         }
     }
 

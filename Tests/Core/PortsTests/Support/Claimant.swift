@@ -30,9 +30,18 @@ final class Claimant {
 
     /// Takes the port, and none of its names.
     func take(_ port: PortID, in directory: RegistryDirectory) throws {
-        #expect(directory.commitMove(of: port, to: PortID(incarnation: parts.id.incarnation, number: 77)))
-        try answers.send(MachPort.Message(.taken), before: .patience)
+        try commit(port, in: directory)
+        try sayTaken()
     }
+
+    /// Takes the port, and does not say so yet.
+    func commit(_ port: PortID, in directory: RegistryDirectory) throws {
+        #expect(directory.commitMove(of: port, to: PortID(incarnation: parts.id.incarnation, number: 77)))
+    }
+
+    /// An answer that says nothing at this step.
+    func sayReady() throws { try answers.send(MachPort.Message(.ready), before: .patience) }
+    func sayTaken() throws { try answers.send(MachPort.Message(.taken), before: .patience) }
 
     func fail() throws {
         try answers.send(MachPort.Message(failed: .unavailable(reason: "a test")), before: .patience)
