@@ -148,6 +148,8 @@ final class NamePromises {
         guard let facts = promises.ports[port], facts.wasOver(at: time), !facts.moves.isUncertain, !facts.isLent,
             // An exit gives up all names when its messages have left.
             !facts.owner.isExiting,
+            // It may just come back to a lender that waits for it no more, and ends it.
+            facts.formerLender.map({ !$0.process.isStopped && $0.since < time && $0.process.stoppedTime == 0 }) ?? true,
             // By then, the pid may be another process's.
             !machine.processes.contains(where: { $0 !== facts.owner && $0.pid == facts.owner.pid && $0.state != .gone })
         else { return }

@@ -59,6 +59,8 @@ final class Promises {
         /// The process that gets the port back; nil for a port that is not lent.
         fileprivate(set) var lender: Process?
         fileprivate var loanCount = 0
+        /// The process that has lent it last, and when that began to wait for it no more.
+        fileprivate(set) var formerLender: (process: Process, since: UInt64)?
         /// All processes that have had it.
         fileprivate(set) var holders: [Process]
         /// Whether a borrower has given it to another process.
@@ -528,6 +530,7 @@ final class Promises {
             loan ?? facts.loanCount == facts.loanCount
         else { return }
         facts.lender = nil
+        facts.formerLender = (machine.current.process, machine.now)
     }
 
     func cameBack(_ port: PortID, at home: PortID, isValid: @escaping () -> Bool) {
