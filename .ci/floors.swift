@@ -21,9 +21,8 @@ let modules: [(name: String, floors: [[String]])] = [
     (
         "Ports",
         [
-            ["Wire"], ["System"], ["Carriers"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Replies"],
-            ["Inspection"],
-            ["Runtime"], [""], ["Moving"], ["Names"], ["CheckIn", "MessagePorts"],
+            ["Wire"], ["System"], ["Carriers"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Requests"],
+            ["Inspection"], ["Runtime"], [""], ["Moving"], ["Names"], ["CheckIn", "MessagePorts"],
         ]
     ),
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),

@@ -897,7 +897,7 @@ import Testing
         let desk = try Desk(sandbox)
         defer { desk.port.invalidate() }
         let lender = homes.runtime()
-        let port = try MachPort(PortLimits(), lender.nameServer, nil, requests: RequestLedger(lender.receiving.notices))
+        let port = try MachPort(PortLimits(), lender.nameServer, nil, requests: RequestLedger(lender.notices))
         try lender.nameServer.register(port, name: "service")
         let askers = asksInLender ? lender : homes.runtime()
         let right = try await askers.nameServer.port(forName: "service")

@@ -205,7 +205,7 @@ import Testing
     }
 
     @Test func `the end of a port costs what its own requests cost`() {
-        struct Counted: Request {
+        struct Counted: PendingRequest {
             let reads: Shared<Int>
             let id: PortID
             var port: PortID {

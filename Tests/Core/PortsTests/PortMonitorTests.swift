@@ -236,7 +236,7 @@ import Testing
         let (port, answers) = (
             try MachPort(nameServer: runtime.nameServer), try MachPort(nameServer: runtime.nameServer)
         )
-        let taps = (0..<2).map { _ in PortTap(port.receiver) }
+        let taps = (0..<2).map { _ in PortTap(port.receiver, RequestNotices()) }
         let stream = EventStream(
             .init(), to: AnswerSender(to: answers.receiver.channel) {}, runtime.housekeeping
         ) { _ in }

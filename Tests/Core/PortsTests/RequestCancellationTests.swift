@@ -24,7 +24,7 @@ import Testing
         let server = try LocalMessagePort(name: "served", nameServer: one.nameServer)
         let remote = try await RemoteMessagePort(name: "served", nameServer: other.nameServer, before: .patience)
         return Stand(
-            server: server, remote: remote, notices: one.receiving.notices, runtimes: [one, other],
+            server: server, remote: remote, notices: one.notices, runtimes: [one, other],
             requests: server.requests)
     }
 

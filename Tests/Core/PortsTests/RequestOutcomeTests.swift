@@ -40,7 +40,7 @@ import Testing
             #expect(status == 0)
         }
         #expect(await waitUntil { running.withLock { $0 } == 0 })
-        #expect(await waitUntil { !runtimes[0].receiving.notices.isWatched })
+        #expect(await waitUntil { !runtimes[0].notices.isWatched })
         for runtime in runtimes { #expect(runtime.replies.pending.pendingCount(to: server.sendRight.id) == 0) }
         #expect(await server.finish(before: .patience))
         try await serving.value

@@ -101,7 +101,7 @@ extension Program {
         takeBackLater(loan, promises.lends(server.port.id)) { [self] back in
             let held = Held([])
             guard let names else { return }
-            let ledger = RequestLedger(names.runtime.receiving.notices)
+            let ledger = RequestLedger(names.runtime.notices)
             let server = LocalMessagePort(back, ledger, names) { [self] request in handle(request, held) }
             serve(server, held)
         }

@@ -6,6 +6,7 @@ final class Inspector: Sendable {
     let context: ReceiveContext
     let statistics: StatisticsCollector
     let pending: PendingReplies
+    private let notices: RequestNotices
     let loops: ObservedLoops
     let pools = ReportedPools()
     let services = Reports<[String: PortCounters.Service]>()
@@ -36,9 +37,11 @@ final class Inspector: Sendable {
     private static let mostRecorders = 4
 
     init(
-        _ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies
+        _ context: ReceiveContext, _ statistics: StatisticsCollector, _ pending: PendingReplies,
+        _ notices: RequestNotices
     ) {
-        (self.context, self.statistics, self.pending) = (context, statistics, pending)
+        (self.context, self.statistics) = (context, statistics)
+        (self.pending, self.notices) = (pending, notices)
         loops = ObservedLoops(context.housekeeping)
         turns = InspectionTurns(context.housekeeping)
     }
@@ -98,7 +101,7 @@ final class Inspector: Sendable {
     private func monitor(_ port: Receiver, _ filter: PortEvent.Filter, _ answer: AnswerSender) {
         let number = port.id.number
         let tap = taps.withLock { taps in
-            let tap = taps[number] ?? PortTap(port)
+            let tap = taps[number] ?? PortTap(port, notices)
             taps[number] = tap
             return tap
         }
@@ -142,7 +145,7 @@ final class Inspector: Sendable {
 
     /// Whether nobody waits for the reply to a request.
     func isCancelled(_ request: RequestRecords.Entry) -> Bool {
-        context.channels.existing(request.asker)?.isValid == false || context.notices.isCancelled(request.id)
+        context.channels.existing(request.asker)?.isValid == false || notices.isCancelled(request.id)
     }
 
     /// The number of questions that wait for their answers.

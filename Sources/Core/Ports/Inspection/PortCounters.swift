@@ -94,8 +94,8 @@ extension PortCounters {
         ports += 1
         waiting += found.waiting
         // Read first, so that no lane has more requests than the port.
-        let lanes = port.requests?.serving.laneCounters ?? [:]
-        let requests = port.requests?.count ?? 0
+        let lanes = port.ledger?.serving.laneCounters ?? [:]
+        let requests = port.ledger?.count ?? 0
         self.requests += requests
         if let memory = port.intake.readRings({ $0.memoryInUse }) {
             sharedMemory.used += memory.used

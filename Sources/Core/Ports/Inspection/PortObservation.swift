@@ -44,8 +44,8 @@ final class PortObservation: Sendable {
                 port.intake.turnCount == takers.waiters.count(where: { $0 is ThreadWaiter }),
                 loops.allSatisfy({ $0.busyFor == nil }), port.requests?.isEmpty != false,
                 port.iteratingTasks.load(ordering: .relaxed) <= takers.waiters.count(where: { $0 is TaskWaiter }),
-                port.requests?.serving.oneWay.isEmpty != false,
-                port.requests?.serving.foreignRequests.isEmpty != false
+                port.ledger?.serving.oneWay.isEmpty != false,
+                port.ledger?.serving.foreignRequests.isEmpty != false
             {
                 return report(info(first, first, takers, loops, [:]))
             }
@@ -128,7 +128,7 @@ final class PortObservation: Sendable {
         let iteratingTasks = port.iteratingTasks.load(ordering: .relaxed)
         let receivers = takers.waiters.count { !($0 is PollTaker) }
         let note = port.inHand.look()
-        let requests = RequestsInProgress(port.requests, inspector, inHand: note)
+        let requests = RequestsInProgress(port.ledger, inspector, inHand: note)
         var info = PortInfo(
             takers: .init(
                 hasHandler: port.intake.hasHandler, loops: loops,
@@ -163,7 +163,7 @@ final class PortObservation: Sendable {
         let (sender, age) = (note.sender ?? request?.pid ?? 0, port.timeSinceTaken)
         return [
             PortInfo.Handled(
-                id: note.id, name: port.requests?.serving.kind(of: note.id)?.name.bounded, isRequest: note.isRequest,
+                id: note.id, name: port.requests?.name(ofRequests: note.id)?.bounded, isRequest: note.isRequest,
                 pid: sender, program: sender == 0 ? nil : ProcessIdentity(pid: sender).program,
                 age: request?.age ?? age, isOlder: request == nil)
         ]

@@ -14,7 +14,7 @@ final class PortTap: MessageTap {
     }
 
     private let port: Weak<Receiver>
-    private let requests: RequestLedger?
+    private let requests: (any TakenRequests)?
     private let notices: RequestNotices
     private let state = Lock(State())
 
@@ -25,8 +25,8 @@ final class PortTap: MessageTap {
     /// How long a program stays known. A process id may soon be another process's.
     private static let programTime = Duration.milliseconds(50)
 
-    init(_ port: Receiver) {
-        (self.port, requests, notices) = (Weak(port), port.requests, port.context.notices)
+    init(_ port: Receiver, _ notices: RequestNotices) {
+        (self.port, requests, self.notices) = (Weak(port), port.requests, notices)
     }
 
     /// - Returns: False when there are too many.
@@ -147,13 +147,13 @@ extension PortEvent {
     }
 
     fileprivate init(
-        _ message: ReceivedMessage, _ number: Int, _ requests: RequestLedger?, program: (pid_t) -> String?
+        _ message: ReceivedMessage, _ number: Int, _ requests: (any TakenRequests)?, program: (pid_t) -> String?
     ) {
         let (header, sizes) = (message.header, Sizes(message))
         let sender = message.sender?.pid ?? 0
         self.init(
             kind: header.kind == .request ? .request : .message, time: Self.now, number: number, id: header.id,
-            name: requests?.serving.kind(of: header.id)?.name.bounded, sizes: sizes.sizes, size: sizes.size,
+            name: requests?.name(ofRequests: header.id)?.bounded, sizes: sizes.sizes, size: sizes.size,
             ports: sizes.ports, sender: sender, program: program(sender), duration: nil)
     }
 

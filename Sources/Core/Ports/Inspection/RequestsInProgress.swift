@@ -56,7 +56,7 @@ struct RequestsInProgress {
         oneWay = requests.serving.oneWay.sorted { $0.since < $1.since }.prefix(Self.most).map { work in
             let sender = work.message.sender?.pid ?? 0
             return PortInfo.Handled(
-                id: work.message.header.id, name: requests.serving.kind(of: work.message.header.id)?.name.bounded,
+                id: work.message.header.id, name: requests.name(ofRequests: work.message.header.id)?.bounded,
                 isRequest: false,
                 pid: sender, program: ProcessIdentity(pid: sender).program, age: work.since.duration(to: now),
                 isOlder: false)

@@ -73,7 +73,7 @@ extension LocalMessagePort {
         claiming right: MachPort.ReceiveRight, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10), requestHandler: RequestHandler? = nil
     ) throws(PortError) {
-        let ledger = RequestLedger(nameServer.runtime.receiving.notices)
+        let ledger = RequestLedger(nameServer.runtime.notices)
         self.init(try right.claim(for: ledger, before: MonotonicInstant(deadline)), ledger, nameServer, requestHandler)
     }
 
@@ -83,7 +83,7 @@ extension LocalMessagePort {
         claiming right: MachPort.ReceiveRight, nameServer: PortNameServer = .shared,
         before deadline: ContinuousClock.Instant? = .now + .seconds(10), requestHandler: RequestHandler? = nil
     ) async throws {
-        let ledger = RequestLedger(nameServer.runtime.receiving.notices)
+        let ledger = RequestLedger(nameServer.runtime.notices)
         let port = try await right.claim(for: ledger, before: MonotonicInstant(deadline))
         self.init(port, ledger, nameServer, requestHandler)
     }

@@ -75,7 +75,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         let limits = PortLimits(queue: queueLimit, bytes: byteLimit, message: messageLimit)
         self.nameServer = nameServer
         currentName = Lock(name)
-        ledger = RequestLedger(nameServer.runtime.receiving.notices)
+        ledger = RequestLedger(nameServer.runtime.notices)
         port = try MachPort(limits, nameServer, MessagePortRequest.handler(requestHandler, ledger), requests: ledger)
         if let name { try nameServer.register(port, name: name) }
         nameServer.runtime.localMessagePorts.entries.withLock { $0[port.receiver.id] = .init(of: self) }
@@ -86,7 +86,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
         _ port: MachPort, _ ledger: RequestLedger, _ nameServer: PortNameServer, _ requestHandler: RequestHandler?
     ) {
         // A port of this runtime, which has not moved, keeps its ledger.
-        let ledger = port.receiver.requests ?? ledger
+        let ledger = port.receiver.ledger ?? ledger
         (self.port, self.ledger, self.nameServer) = (port, ledger, nameServer)
         currentName = Lock(port.receiver.exposure.serviceNames.last)
         port.receiver.setHandlers(.init(message: MessagePortRequest.handler(requestHandler, ledger)))
@@ -95,7 +95,7 @@ public final class LocalMessagePort: Sendable, CustomStringConvertible {
 
     /// Makes a message port again of one that was lent, and has come back.
     package convenience init(returned port: MachPort, nameServer: PortNameServer) {
-        self.init(port, RequestLedger(nameServer.runtime.receiving.notices), nameServer, nil)
+        self.init(port, RequestLedger(nameServer.runtime.notices), nameServer, nil)
     }
 
     deinit {

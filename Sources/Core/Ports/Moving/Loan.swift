@@ -90,7 +90,7 @@ extension MachPort {
             taken = try TakenCount()
             receiveRight = ReceiveRight(offer: offer.right)
             // A message port stays one.
-            let requests = receiver.requests.map { _ in RequestLedger(runtime.receiving.notices) }
+            let requests = receiver.requests.map { _ in RequestLedger(runtime.notices) }
             standby = try MachPort(PortLimits(of: receiver.channel.right), names, nil, requests: requests, of: port.id)
             standby.receiver.intake.pause()
             _ = try standby.receiver.exposure.directoryOfSocket()

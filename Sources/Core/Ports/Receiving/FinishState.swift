@@ -7,7 +7,7 @@ struct FinishState {
         /// All senders have finished or are given up.
         case done(Promise<Void>)
         /// Whether the sender reads its replies.
-        case silence(RequestLedger, of: Incarnation, Bool)
+        case silence(any TakenRequests, of: Incarnation, Bool)
     }
 
     private struct Finish {
@@ -20,7 +20,7 @@ struct FinishState {
         /// The calls that are telling the senders. Until they end, not all senders can be done.
         var tellers = 0
         /// Nil for a port that moves.
-        let requests: RequestLedger?
+        let requests: (any TakenRequests)?
         var givenUp: Set<Incarnation> = []
         var areDone = Promise<Void>()
         var isDone = false
@@ -57,7 +57,7 @@ struct FinishState {
     func givenUp(_ number: UInt64) -> Set<Incarnation> { ports[number]?.givenUp ?? [] }
     func unanswering(_ number: UInt64) -> Set<Incarnation> { ports[number]?.senders ?? [] }
 
-    mutating func begin(_ number: UInt64, _ requests: RequestLedger?) {
+    mutating func begin(_ number: UInt64, _ requests: (any TakenRequests)?) {
         ports[number, default: Finish(requests: requests)].tellers += 1
     }
 

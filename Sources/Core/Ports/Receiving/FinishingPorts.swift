@@ -16,7 +16,7 @@ final class FinishingPorts: Sendable {
     /// - Parameters:
     ///   - number: The port.
     ///   - requests: The requests that the port has taken; nil for a port that moves.
-    func begin(_ number: UInt64, _ requests: RequestLedger?) {
+    func begin(_ number: UInt64, _ requests: (any TakenRequests)?) {
         // Senders that connect from now on are told when they watch the port.
         state.withLock { $0.begin(number, requests) }
         for sender in control.watchers(of: number) { tell(sender, number) }

@@ -15,7 +15,7 @@ import ZeroMQ
 /// Under its lock, the intake asks its ``Takers``. So that lock is taken inside this one, and never the other way round.
 final class Intake: Sendable {
     private struct State: ~Copyable {
-        var arrivals: Arrivals
+        var inbox: Inbox
         var handlers: TappedHandlers
         var lifecycle = ReceiverLifecycle()
         /// Whether messages may wait that the socket's descriptor does not report.
@@ -28,7 +28,7 @@ final class Intake: Sendable {
 
         /// Whether no message waits. The check silences the descriptor, so all takers have to be told if a message waits.
         mutating func looksEmpty() -> Bool {
-            let isEmpty = arrivals.isEmpty()
+            let isEmpty = inbox.isEmpty()
             // While the port moves, nobody takes, and those who know of a message would.
             if !isEmpty, !isPaused { mayHaveMore = true }
             return isEmpty
@@ -55,7 +55,7 @@ final class Intake: Sendable {
         (self.channel, self.takers) = (channel, takers)
         credit = byteLimit > 0 ? FrameCredit(channel.id.number, byteLimit: byteLimit, channels.control) : nil
         let zeroMQ = ZeroMQIntake(socket, mark: channels.mark)
-        state = Lock(State(arrivals: Arrivals(queue, zeroMQ), handlers: TappedHandlers(handlers)))
+        state = Lock(State(inbox: Inbox(queue, zeroMQ), handlers: TappedHandlers(handlers)))
     }
 
     // MARK: Handlers
@@ -100,13 +100,17 @@ final class Intake: Sendable {
 
     // MARK: Taking
 
-    private enum Taken: ~Copyable {
-        case local(LocalMessage, ReceivedMessage.Handler?, isFirst: Bool, makesRoom: Bool, isLast: Bool)
-        case frame(ZeroMQFrame, sender: SenderCredentials?, ReceivedMessage.Handler?, isFirst: Bool, isLast: Bool)
-        case probe(ZeroMQFrame)
-        case part(ZeroMQFrame)
-        /// - wakesWaiters: Whether a message waits for others, after a check has silenced the descriptor.
-        case nothing(wakesWaiters: Bool, lacksMemory: Bool)
+    private struct Taken: ~Copyable {
+        var next: Inbox.Next
+        var handler: ReceivedMessage.Handler?
+        /// Whether no message was known before.
+        var isFirst = false
+        var makesRoom = false
+        /// Whether none waits behind it. Told for the sake of credit alone.
+        var isLast = false
+        /// Whether a message waits for others, after a check has silenced the descriptor.
+        var wakesWaiters = false
+        var lacksMemory = false
     }
 
     /// The most malformed frames that are dropped in one turn.
@@ -121,7 +125,7 @@ final class Intake: Sendable {
     func take(
         needsHandler: Bool = true, source: ThreadRunLoop.Source1? = nil, waiter: (any Waiter)? = nil
     ) -> Delivery? {
-        var reports = Arrivals.Reports.all
+        var reports = Inbox.Reports.all
         return take(needsHandler: needsHandler, source: source, waiter: waiter, &reports)
     }
 
@@ -129,33 +133,32 @@ final class Intake: Sendable {
     ///   the call has checked.
     func take(
         needsHandler: Bool = true, source: ThreadRunLoop.Source1?, waiter: (any Waiter)? = nil,
-        _ reports: inout Arrivals.Reports
+        _ reports: inout Inbox.Reports
     ) -> Delivery? {
         var isFirst = false
         for _ in 0..<Self.mostDropped {
-            switch takeNext(needsHandler, source, &reports) {
-            case .nothing(let wakesWaiters, let lacksMemory):
-                if wakesWaiters { takers.wakeWaiters(except: waiter) }
-                if lacksMemory { retryRingsSoon() }
+            let taken = takeNext(needsHandler, source, &reports)
+            let (handler, isLast) = (taken.handler, taken.isLast)
+            if taken.makesRoom { channel.roomWasMade() }
+            if taken.wakesWaiters { takers.wakeWaiters(except: waiter) }
+            if taken.lacksMemory { retryRingsSoon() }
+            isFirst = isFirst || taken.isFirst
+            switch consume taken.next {
+            case .nothing:
                 credit?.returnAll()
                 return nil
-            case .local(let message, let handler, let isFirstNow, let makesRoom, let isLast):
+            case .local(let message):
                 // The sender of a ring sees what was taken.
                 if credit != nil, message.sender == nil { channel.returnCredit(message.size) }
                 if isLast { credit?.returnAll() }
-                if makesRoom { channel.roomWasMade() }
-                return Delivery(local: message, handler: handler, isFirst: isFirst || isFirstNow)
-            case .part(let frame):
-                noteMalformed(.severalFrames, in: ReceivedFrame(frame, channel.channels))
-            case .probe(let frame):
-                if let probe = checked(frame, nil) { answer(probe) }
-            case .frame(let frame, let sender, let handler, let isFirstNow, let isLast):
-                isFirst = isFirst || isFirstNow
+                return Delivery(local: message, handler: handler, isFirst: isFirst)
+            case .frame(let frame, let sender):
                 let size = frame.count
                 let frame = checked(frame, sender)
                 // A malformed frame has no origin.
                 if sender == nil { credit?.collect(size, for: frame?.header.origin ?? 0, isLast: isLast) }
                 if let frame { return Delivery(frame: frame, handler: handler, isFirst: isFirst) }
+            case .other(let frame, let isProbe): handleOther(frame, isProbe)
             }
         }
         takers.tell()
@@ -173,7 +176,7 @@ final class Intake: Sendable {
     ///   - reports: Emptied after a check of the descriptors that has found nothing.
     func takeAtHand(
         _ handlers: inout PortHandlers, _ frame: inout ZeroMQFrame?, _ sender: inout SenderCredentials?,
-        _ reports: inout Arrivals.Reports
+        _ reports: inout Inbox.Reports
     ) -> LocalMessage? {
         guard credit == nil else { return nil }
         var makesRoom = false
@@ -182,18 +185,17 @@ final class Intake: Sendable {
         let message: LocalMessage? = state.withLock { state in
             guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.current.message != nil else { return nil }
             var message: LocalMessage?
-            if state.arrivals.zeroMQ.hasPeers {
-                switch state.arrivals.nextOfPeers(&reports) {
+            if state.inbox.zeroMQ.hasPeers {
+                switch state.inbox.nextOfPeers(&reports) {
                 case .local(let plain): message = plain
                 case .frame(let found, let ring):
-                    state.arrivals.descriptors.find(for: found)
                     frame = consume found
                     sender = ring
-                case .nothing: break
+                default: break
                 }
             }
             if frame == nil, message == nil {
-                message = state.arrivals.nextOfBatch(makesRoom: &makesRoom)
+                message = state.inbox.nextOfBatch(makesRoom: &makesRoom)
                 if message == nil { return nil }
             }
             if handlers.generation != state.handlers.current.generation { newHandlers = state.handlers.current }
@@ -206,7 +208,7 @@ final class Intake: Sendable {
     }
 
     private func takeNext(
-        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ reports: inout Arrivals.Reports
+        _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ reports: inout Inbox.Reports
     ) -> Taken {
         // Released after the lock, because both may hold the last reference to an object that calls this one.
         var (delegateHandler, loopSource): (ReceivedMessage.Handler?, ThreadRunLoop.Source1?)
@@ -221,33 +223,23 @@ final class Intake: Sendable {
                 let isEmpty = state.looksEmpty() || state.isPaused
                 loopSource = takers.source
                 loopSource?.clear()
-                return .nothing(wakesWaiters: !isEmpty, lacksMemory: false)
+                return Taken(next: .nothing, wakesWaiters: !isEmpty)
             }
-            let isFirst = !state.mayHaveMore
             var makesRoom = false
-            switch state.arrivals.next(&reports, makesRoom: &makesRoom) {
-            case .nothing:
+            let next = state.inbox.next(&reports, makesRoom: &makesRoom)
+            if next.isNothing {
                 state.mayHaveMore = false
                 // Under the lock, so that it comes before the raise for the next message.
                 if let source { source.clear() } else { loopSource = takers.source }
                 loopSource?.clear()
-                return .nothing(wakesWaiters: false, lacksMemory: state.arrivals.rings.lacksMemory)
-            case .local(let message):
-                state.mayHaveMore = true
-                state.totals.taken += 1
-                let isLast = credit != nil && message.sender == nil && state.arrivals.isEmpty()
-                return .local(message, handler, isFirst: isFirst, makesRoom: makesRoom, isLast: isLast)
-            case .frame(let frame, let sender):
-                switch sender == nil ? state.arrivals.zeroMQ.kind(of: frame) : .message {
-                case .part: return .part(frame)
-                case .drainProbe: return .probe(frame)
-                case .message: state.arrivals.descriptors.find(for: frame)
-                }
-                state.mayHaveMore = true
-                state.totals.taken += 1
-                let isLast = credit != nil && state.arrivals.isEmpty()
-                return .frame(frame, sender: sender, handler, isFirst: isFirst, isLast: isLast)
+                return Taken(next: next, lacksMemory: state.inbox.rings.lacksMemory)
             }
+            if next.isOther { return Taken(next: next) }
+            let isFirst = !state.mayHaveMore
+            state.mayHaveMore = true
+            state.totals.taken += 1
+            let isLast = credit != nil && state.inbox.isEmpty()
+            return Taken(next: next, handler: handler, isFirst: isFirst, makesRoom: makesRoom, isLast: isLast)
         }
     }
 
@@ -261,6 +253,23 @@ final class Intake: Sendable {
         guard let error = frame.malformed else { return frame }
         noteMalformed(error, in: frame)
         return nil
+    }
+
+    /// The message; nil for what is none.
+    private func message(_ next: consuming Inbox.Next, answersProbes: Bool) -> ReceivedMessage? {
+        switch consume next {
+        case .nothing: return nil
+        case .local(let message): return .local(message)
+        case .frame(let frame, let sender): return checked(frame, sender).map(ReceivedMessage.frame)
+        case .other(let frame, let isProbe):
+            if answersProbes || !isProbe { handleOther(frame, isProbe) }
+            return nil
+        }
+    }
+
+    private func handleOther(_ frame: consuming ZeroMQFrame, _ isProbe: Bool) {
+        guard isProbe else { return noteMalformed(.severalFrames, in: ReceivedFrame(frame, channel.channels)) }
+        if let probe = checked(frame, nil) { answer(probe) }
     }
 
     private func noteMalformed(_ error: Wire.Malformed, in frame: ReceivedFrame) {
@@ -284,13 +293,13 @@ final class Intake: Sendable {
     }
 
     /// Lets no ring send any more.
-    func stopRings() { state.withLock { $0.arrivals.rings.stopAll() } }
+    func stopRings() { state.withLock { $0.inbox.rings.stopAll() } }
 
     /// Whether a message of a ring waits for its memory.
-    var hasUntakenInRings: Bool { state.withLock { $0.arrivals.rings.hasUntaken } }
+    var hasUntakenInRings: Bool { state.withLock { $0.inbox.rings.hasUntaken } }
 
     /// Memory that has not come does not come any more.
-    func loseMemories() { state.withLock { $0.arrivals.rings.loseMemories() } }
+    func loseMemories() { state.withLock { $0.inbox.rings.loseMemories() } }
 
     /// Takes what waits at a port that moves, and answers drain probes.
     /// - Parameters:
@@ -299,14 +308,12 @@ final class Intake: Sendable {
     func takeAll(isLent: Bool, until deadline: MonotonicInstant) -> [LocalMessage] {
         var messages: [LocalMessage] = []
         repeat {
-            switch takeAny(isLent) {
-            case .nothing: return messages
-            case .local(let message, _, _, _, _): messages.append(message)
-            case .frame(let frame, let sender, _, _, _):
-                if let frame = checked(frame, sender) { messages.append(LocalMessage(frame)) }
-            case .probe(let frame): if let probe = checked(frame, nil) { answer(probe) }
-            case .part(let frame): noteMalformed(.severalFrames, in: ReceivedFrame(frame, channel.channels))
+            var (makesRoom, reports) = (false, Inbox.Reports.all)
+            let next = state.withLock { state in
+                isLent ? state.inbox.nextBesideRings() : state.inbox.next(&reports, makesRoom: &makesRoom)
             }
+            if next.isNothing { return messages }
+            if let message = message(next, answersProbes: true) { messages.append(LocalMessage(message)) }
         } while !deadline.hasPassed
         return messages
     }
@@ -321,7 +328,7 @@ final class Intake: Sendable {
     func beginCopy() -> RingCopies { RingCopies(rest: stoppedRings[...]) }
 
     private var stoppedRings: [(ring: RingReceiver, place: RingReceiver.Place)] {
-        state.withLock { $0.arrivals.rings.inOrder.map { ($0, $0.place) } }
+        state.withLock { $0.inbox.rings.inOrder.map { ($0, $0.place) } }
     }
 
     /// Goes on with the copy.
@@ -352,7 +359,7 @@ final class Intake: Sendable {
     private func copyNext(of ring: RingReceiver, _ place: inout RingReceiver.Place) -> RingReceiver.Copy {
         switch state.withLock({ _ in ring.copyNext(&place) }) {
         case .frame(let frame):
-            state.withLock { $0.arrivals.descriptors.find(for: frame) }
+            state.withLock { $0.inbox.descriptors.find(for: frame) }
             return .frame(frame)
         case .nothing: return .nothing
         case .missing: return .missing
@@ -363,29 +370,10 @@ final class Intake: Sendable {
     func forgetLent() {
         // Closed after the lock.
         let descriptors = state.withLock { state in
-            state.arrivals.forgetLent()
-            return state.arrivals.descriptors.takeAll()
+            state.inbox.forgetLent()
+            return state.inbox.descriptors.takeAll()
         }
         withExtendedLifetime(descriptors) {}
-    }
-
-    private func takeAny(_ isLent: Bool) -> Taken {
-        state.withLock { state in
-            var (makesRoom, reports) = (false, Arrivals.Reports.all)
-            let next =
-                isLent ? state.arrivals.nextBesideRings() : state.arrivals.next(&reports, makesRoom: &makesRoom)
-            switch consume next {
-            case .nothing: return .nothing(wakesWaiters: false, lacksMemory: false)
-            case .local(let message): return .local(message, nil, isFirst: false, makesRoom: false, isLast: false)
-            case .frame(let frame, let sender):
-                switch sender == nil ? state.arrivals.zeroMQ.kind(of: frame) : .message {
-                case .part: return .part(frame)
-                case .drainProbe: return .probe(frame)
-                case .message: state.arrivals.descriptors.find(for: frame)
-                }
-                return .frame(frame, sender: sender, nil, isFirst: false, isLast: false)
-            }
-        }
     }
 
     /// Whether nobody takes, because the port moves.
@@ -397,9 +385,9 @@ final class Intake: Sendable {
     ///   - taken: Where the lender of the port learns how many of them were taken; nil when it is not lent.
     func takeAgain(with messages: [LocalMessage], haveCome: Bool = false, telling taken: TakenCount? = nil) {
         state.withLock { state in
-            state.arrivals.putBack(messages)
+            state.inbox.putBack(messages)
             if haveCome { state.cameCount += messages.count }
-            if let taken { state.arrivals.noteBorrowed(messages.count, taken) }
+            if let taken { state.inbox.noteBorrowed(messages.count, taken) }
             state.isPaused = false
             state.mayHaveMore = true
         }
@@ -418,7 +406,7 @@ final class Intake: Sendable {
             state.withLockUnlessForked { state in
                 guard state.lifecycle.isOpen else { return true }
                 guard state.mayHaveMore else { return false }
-                state.mayHaveMore = state.arrivals.hasMore()
+                state.mayHaveMore = state.inbox.hasMore()
                 if !state.mayHaveMore {
                     source = takers.source
                     source?.clear()
@@ -433,13 +421,13 @@ final class Intake: Sendable {
     var hasKnownMore: Bool { state.withLock { $0.lifecycle.isOpen && $0.mayHaveMore } }
 
     /// Whether a message waits at the open list or in an open ring, as a loop that polls sees it.
-    var hasWork: Bool { hasRings.load(ordering: .relaxed) && state.withLock { $0.arrivals.hasMessages } }
+    var hasWork: Bool { hasRings.load(ordering: .relaxed) && state.withLock { $0.inbox.hasMessages } }
 
     /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list and the rings
     /// can stay open.
-    func staysOpen(_ reports: inout Arrivals.Reports) -> Bool {
+    func staysOpen(_ reports: inout Inbox.Reports) -> Bool {
         let staysOpen = state.withLock { state in
-            guard state.lifecycle.isOpen, state.mayHaveMore, !takers.haveWaiters, state.arrivals.hasNothing(&reports)
+            guard state.lifecycle.isOpen, state.mayHaveMore, !takers.haveWaiters, state.inbox.hasNothing(&reports)
             else { return false }
             // The taker of the next message tells the others, because the open list does not.
             state.mayHaveMore = false
@@ -455,7 +443,7 @@ final class Intake: Sendable {
     func tellTakersIfAny() {
         let hasMore = state.withLock { state in
             guard state.lifecycle.isOpen, !state.isPaused else { return false }
-            state.mayHaveMore = state.arrivals.hasMore()
+            state.mayHaveMore = state.inbox.hasMore()
             return state.mayHaveMore
         }
         if hasMore { takers.tell() }
@@ -495,7 +483,7 @@ final class Intake: Sendable {
         var probes: [ReceivedFrame] = []
         let isEmpty = state.withLock { state in
             guard state.lifecycle.isOpen, !state.isPaused else { return true }
-            while probes.count < Self.mostDropped, let probe = state.arrivals.zeroMQ.nextProbe() {
+            while probes.count < Self.mostDropped, let probe = state.inbox.zeroMQ.nextProbe() {
                 probes.append(ReceivedFrame(probe, channel.channels))
             }
             return state.looksEmpty()
@@ -519,7 +507,7 @@ final class Intake: Sendable {
         try state.withLock { (state) throws(PortError) in
             guard state.lifecycle.isOpen else { throw .isInvalid(port: channel.identity) }
             do throws(ZeroMQError) {
-                try state.arrivals.zeroMQ.bind(descriptor, path)
+                try state.inbox.zeroMQ.bind(descriptor, path)
             } catch {
                 throw PortError(error)
             }
@@ -529,11 +517,11 @@ final class Intake: Sendable {
     /// Adds a ring of a peer, which sends no more by its former one.
     /// - Parameter hear: Lets the takers hear the bells.
     func add(_ ring: RingReceiver, _ hear: (BellSet) -> Bool) -> Bool {
-        let bells = state.withLock { $0.arrivals.zeroMQ.hasPeers ? $0.arrivals.rings.makeBells() : nil }
+        let bells = state.withLock { $0.inbox.zeroMQ.hasPeers ? $0.inbox.rings.makeBells() : nil }
         guard let bells, hear(bells) else { return false }
         let isAdded = state.withLock { state in
-            state.arrivals.rings.stopAll(of: ring.peer)
-            return state.lifecycle.isOpen && state.arrivals.rings.add(ring)
+            state.inbox.rings.stopAll(of: ring.peer)
+            return state.lifecycle.isOpen && state.inbox.rings.add(ring)
         }
         if isAdded { hasRings.store(true, ordering: .relaxed) }
         return isAdded
@@ -544,8 +532,8 @@ final class Intake: Sendable {
     func changeRings(_ body: (inout RingIntake) -> Void) {
         guard hasRings.load(ordering: .relaxed) else { return }
         let hasMore = state.withLock { state in
-            body(&state.arrivals.rings)
-            guard state.lifecycle.isOpen, !state.isPaused, state.arrivals.rings.hasRecords else { return false }
+            body(&state.inbox.rings)
+            guard state.lifecycle.isOpen, !state.isPaused, state.inbox.rings.hasRecords else { return false }
             state.mayHaveMore = true
             return true
         }
@@ -554,7 +542,7 @@ final class Intake: Sendable {
 
     /// Lets `body` read the rings; nil when the port has had none.
     func readRings<Result: Sendable>(_ body: (borrowing RingIntake) -> Result) -> Result? {
-        hasRings.load(ordering: .relaxed) ? state.withLock { body($0.arrivals.rings) } : nil
+        hasRings.load(ordering: .relaxed) ? state.withLock { body($0.inbox.rings) } : nil
     }
 
     /// Looks again later at rings whose messages got no memory.
@@ -569,7 +557,7 @@ final class Intake: Sendable {
     /// The descriptors that were found for a frame when it was taken.
     private func takeDescriptors(of frame: borrowing ZeroMQFrame, isCopy: Bool = false) -> PassedDescriptors? {
         guard let token = Wire.descriptorToken(of: frame) else { return nil }
-        return state.withLock { isCopy ? $0.arrivals.descriptors.look(token) : $0.arrivals.descriptors.take(token) }
+        return state.withLock { isCopy ? $0.inbox.descriptors.look(token) : $0.inbox.descriptors.take(token) }
     }
 
     /// Lets `body` change the sockets for descriptors, and closes what it returns.
@@ -579,21 +567,21 @@ final class Intake: Sendable {
         // Closed after the lock.
         let closed = state.withLock { state -> [DescriptorSocket]? in
             guard state.lifecycle.isOpen else { return nil }
-            return body(&state.arrivals.descriptors)
+            return body(&state.inbox.descriptors)
         }
         return closed != nil
     }
 
     /// The peers that have sockets for descriptors.
-    var descriptorPeers: Set<Incarnation> { state.withLock { $0.arrivals.descriptors.peers } }
+    var descriptorPeers: Set<Incarnation> { state.withLock { $0.inbox.descriptors.peers } }
 
     /// Finds the peers that have closed their ends of all their sockets for descriptors.
     func gone(of peers: Set<Incarnation>) -> Set<Incarnation> {
-        state.withLock { $0.arrivals.descriptors.gone(of: peers) }
+        state.withLock { $0.inbox.descriptors.gone(of: peers) }
     }
 
     /// The numbers of messages with descriptors that wait, by their senders.
-    var waitingDescriptors: [Incarnation: Int] { state.withLock { $0.arrivals.descriptors.waitingCounts } }
+    var waitingDescriptors: [Incarnation: Int] { state.withLock { $0.inbox.descriptors.waitingCounts } }
 
     // MARK: The end
 
@@ -614,7 +602,7 @@ final class Intake: Sendable {
     /// Leaves to the lender of the port what it has, too.
     /// - Returns: What is left.
     func leaveToLender() -> [LocalMessage] {
-        let (messages, rings) = state.withLock { $0.arrivals.leaveToLender() }
+        let (messages, rings) = state.withLock { $0.inbox.leaveToLender() }
         return messages + rings.flatMap { ring in left(of: ring.sender, until: .distantPast) { ring.nextLeft() } }
     }
 
@@ -651,22 +639,16 @@ final class Intake: Sendable {
     /// Takes what waits, and gives it to `refuse`, after the last turn.
     /// - Parameter deadline: From then on only local messages are taken, because peers may send without end.
     func refuseQueued(until deadline: MonotonicInstant, _ refuse: (ReceivedMessage) -> Void) {
-        state.withLock { $0.arrivals.rings.endAllWhenEmpty() }
+        state.withLock { $0.inbox.rings.endAllWhenEmpty() }
         while true {
-            var (makesRoom, reports) = (false, Arrivals.Reports.all)
+            var (makesRoom, reports) = (false, Inbox.Reports.all)
             let next = state.withLock { state in
-                if deadline.hasPassed { state.arrivals.endPeers() }
-                return state.arrivals.next(&reports, makesRoom: &makesRoom)
+                if deadline.hasPassed { state.inbox.endPeers() }
+                return state.inbox.next(&reports, makesRoom: &makesRoom)
             }
-            switch consume next {
-            case .local(let message): refuse(.local(message))
-            case .frame(let frame, let sender):
-                state.withLock { $0.arrivals.descriptors.find(for: frame) }
-                let passed = takeDescriptors(of: frame)
-                let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed, at: channel)
-                if frame.malformed == nil { refuse(.frame(frame)) }
-            case .nothing: return
-            }
+            if next.isNothing { return }
+            // Nothing was taken that a probe asks about.
+            if let message = message(next, answersProbes: false) { refuse(message) }
         }
     }
 
@@ -677,10 +659,10 @@ final class Intake: Sendable {
         var sockets: [DescriptorSocket] = []
         let socket = state.withLock { state in
             state.lifecycle.finish()
-            state.arrivals.endPeers()
-            sockets = state.arrivals.descriptors.closeAll()
+            state.inbox.endPeers()
+            sockets = state.inbox.descriptors.closeAll()
             swap(&state.handlers, &handlers)
-            return state.arrivals.zeroMQ.takeSocket()
+            return state.inbox.zeroMQ.takeSocket()
         }
         withExtendedLifetime((handlers, sockets)) {}
         return socket

@@ -43,7 +43,7 @@ extension Receiver {
     ///   - source: The port's source. The turn may be that of its rings' source.
     ///   - reports: The descriptors that began the turn.
     private func serve(
-        _ turn: inout ThreadRunLoop.Turn, _ source: ThreadRunLoop.Source1, _ reports: Arrivals.Reports
+        _ turn: inout ThreadRunLoop.Turn, _ source: ThreadRunLoop.Source1, _ reports: Inbox.Reports
     ) -> Bool {
         guard (try? intake.beginTurn()) != nil else {
             source.clear()

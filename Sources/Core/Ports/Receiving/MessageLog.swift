@@ -10,14 +10,14 @@ final class MessageLog: MessageTap {
     }
 
     private let port: SendChannel
-    private let requests: RequestLedger?
+    private let requests: (any TakenRequests)?
     private let state = Lock(State())
 
-    init(_ port: SendChannel, _ requests: RequestLedger?) { (self.port, self.requests) = (port, requests) }
+    init(_ port: SendChannel, _ requests: (any TakenRequests)?) { (self.port, self.requests) = (port, requests) }
 
     func taken(_ message: ReceivedMessage, hasHandler: Bool) -> Int? {
         let text = message.header.text(
-            message.componentCount, size: message.size, name: requests?.serving.kind(of: message.header.id)?.name)
+            message.componentCount, size: message.size, name: requests?.name(ofRequests: message.header.id))
         let sender = message.sender.map { ProcessIdentity(pid: $0.pid).description } ?? "an unknown process"
         log.trace("\(port.identity) took the \(text), of \(sender)")
         guard hasHandler else { return nil }

@@ -7,8 +7,13 @@ final class PortTable: Sendable {
         var entries: [UInt64: Weak<Receiver>] = [:]
         /// The totals of the ports that were removed.
         var former = PortTotals()
-        /// The requests that the former owners of ports still work on. They go with the last one.
-        var ledgers: [UInt64: Weak<RequestLedger>] = [:]
+        /// What the former owners of ports still work on.
+        var left: [UInt64: LeftRequests] = [:]
+    }
+
+    /// The requests of a port that has left this runtime. They go with the last one.
+    private struct LeftRequests {
+        weak var requests: (any TakenRequests)?
     }
 
     private let state = Lock(State())
@@ -31,13 +36,13 @@ final class PortTable: Sendable {
     }
 
     /// The requests of a port that has left this runtime.
-    func ledger(ofFormer number: UInt64) -> RequestLedger? { state.withLock { $0.ledgers[number]?.object } }
+    func requests(ofFormer number: UInt64) -> (any TakenRequests)? { state.withLock { $0.left[number]?.requests } }
 
     /// Keeps track of the requests of a port that leaves this runtime.
-    func keep(_ ledger: RequestLedger, of number: UInt64) {
+    func keep(_ requests: any TakenRequests, of number: UInt64) {
         state.withLock { state in
-            state.ledgers = state.ledgers.filter { $0.value.object != nil }
-            state.ledgers[number] = Weak(ledger)
+            state.left = state.left.filter { $0.value.requests != nil }
+            state.left[number] = LeftRequests(requests: requests)
         }
     }
 
@@ -54,7 +59,6 @@ struct ReceiveContext: Sendable {
     let channels: ChannelTable
     let ports: PortTable
     let registry: Registry
-    let notices = RequestNotices()
 
     var control: ControlConnectionTable { channels.control }
     var housekeeping: Housekeeping { control.housekeeping }

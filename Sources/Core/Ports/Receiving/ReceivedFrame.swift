@@ -114,6 +114,13 @@ final class ReceivedFrame: Sendable {
 }
 
 extension LocalMessage {
+    init(_ message: ReceivedMessage) {
+        switch message {
+        case .local(let message): self = message
+        case .frame(let frame): self.init(frame)
+        }
+    }
+
     /// The message in a frame that was taken.
     init(_ frame: ReceivedFrame) {
         self.init(

@@ -19,7 +19,7 @@ final class Receiver: LocalPort {
     let counts = Lock(StatisticsCounts())
     let invalidated = Promise<Void>()
     /// The requests of a message port that were taken; nil for another port.
-    let requests: RequestLedger?
+    let requests: (any TakenRequests)?
     /// The tasks in a `for await` over the port's messages.
     let iteratingTasks = Atomic(0)
     let inHand = MessageInHand()
@@ -33,7 +33,7 @@ final class Receiver: LocalPort {
     let isReceiverAway = Atomic(false)
 
     init(
-        _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, _ requests: RequestLedger? = nil,
+        _ limits: PortLimits, directoryPath: String, _ context: ReceiveContext, _ requests: (any TakenRequests)? = nil,
         of publicID: PortID? = nil, handlers: PortHandlers = PortHandlers()
     ) throws(PortError) {
         let channels = context.channels

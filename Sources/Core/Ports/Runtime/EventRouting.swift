@@ -2,7 +2,7 @@
 extension PortRuntime: RuntimeEvents {
     func channelBecameInvalid(_ port: PortID) {
         replies.pending.portBecameInvalid(port)
-        receiving.notices.portBecameInvalid(port)
+        notices.portBecameInvalid(port)
         if port.incarnation == incarnation { statistics.portBecameInvalid(port.number) }
         registry.notePortInvalidated()
     }
@@ -25,7 +25,7 @@ extension PortRuntime: RuntimeEvents {
             replies.pending.isHere(request, at: PortID(incarnation: peer, number: number))
         case .hasRequest(let number, let request): asked(for: request, at: number, by: peer)
         case .invalidated(let number): channels.existing(PortID(incarnation: peer, number: number))?.leftOwner()
-        case .cancelled(let request): receiving.notices.cancel(RequestID(asker: peer, number: request))
+        case .cancelled(let request): notices.cancel(RequestID(asker: peer, number: request))
         default: break
         }
     }
@@ -106,12 +106,12 @@ extension PortRuntime: RuntimeEvents {
     }
 
     func requestRefused(_ number: UInt64, of asker: Incarnation) {
-        receiving.notices.ended(RequestID(asker: asker, number: number), .refused)
+        notices.ended(RequestID(asker: asker, number: number), .refused)
     }
 
     func processDied(_ address: ControlAddress) {
         control.forgetNotices(for: address.incarnation)
-        receiving.notices.forget(address.incarnation)
+        notices.forget(address.incarnation)
         for channel in channels(to: address) { channel.ownerDied() }
     }
 
@@ -182,8 +182,8 @@ extension PortRuntime: RuntimeEvents {
             // This process may still work on the request. A handler may be about to take it until the port has ended here,
             // which is told.
             let ending = ports.port(number)
-            let ledger = ending?.requests ?? ports.ledger(ofFormer: number)
-            if ledger?.has(RequestID(asker: asker, number: request)) == true {
+            let requests = ending?.requests ?? ports.requests(ofFormer: number)
+            if requests?.has(RequestID(asker: asker, number: request)) == true {
                 return answer(.requestIsHere(number, request: request))
             }
             if ending == nil { answer(.requestMoved(number, request: request)) }
@@ -219,7 +219,7 @@ extension PortRuntime: RuntimeEvents {
             port.endRings(of: peer.incarnation, isGone: true)
             port.closeDescriptorSocketsSoon()
         }
-        receiving.notices.askerIsGone(peer.incarnation)
+        notices.askerIsGone(peer.incarnation)
         statistics.connectionEnded(peer)
         finishing.connectionEnded(peer.incarnation)
     }

@@ -48,6 +48,7 @@ public final class PortRuntime: Sendable {
     let registry: Registry
     let statistics: StatisticsCollector
     let receiving: ReceiveContext
+    let notices = RequestNotices()
     let replies: ReplyPorts
     let inspector: Inspector
     let finishing: FinishingPorts
@@ -73,7 +74,7 @@ public final class PortRuntime: Sendable {
         receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)
         finishing = FinishingPorts(control)
-        inspector = Inspector(receiving, statistics, replies.pending)
+        inspector = Inspector(receiving, statistics, replies.pending, notices)
         control.events = self
         Self.live.withLock { $0[ObjectIdentifier(self)] = Weak(self) }
     }

@@ -418,7 +418,7 @@ extension PortError {
     }
 }
 
-struct PendingReply: Request {
+struct PendingReply: PendingRequest {
     /// The channel to the port at the home in ``place``.
     var channel: SendChannel
     var place: RequestPlace

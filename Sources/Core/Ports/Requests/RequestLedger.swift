@@ -3,7 +3,7 @@ import RunLoops
 
 /// The requests that a port has taken, with one entry each, until ``end(_:_:)``. The port can end after the last, and
 /// its owner can report them.
-final class RequestLedger: Sendable {
+final class RequestLedger: TakenRequests {
     struct Request {
         /// The channel to the asker's port for the reply.
         let asker: SendChannel
@@ -73,8 +73,8 @@ final class RequestLedger: Sendable {
         if isDone { areDone.set(()) }
     }
 
-    /// Whether the port has taken the request, which has not ended.
     func has(_ request: RequestID) -> Bool { state.withLock { $0.has(request) } }
+    func name(ofRequests id: UInt32) -> String? { serving.kind(of: id)?.name }
 
     // MARK: Cancellation
 
@@ -98,7 +98,6 @@ final class RequestLedger: Sendable {
     /// Takes no more requests.
     func finish() { change { $0.isFinishing = true } }
 
-    /// Notes whether the process reads nothing. Then the port's end does not wait for replies to it.
     func note(_ asker: Incarnation, isSilent: Bool) { change { $0.note(asker, isSilent: isSilent) } }
 
     private func change<Result>(_ change: (inout RequestRecords) -> Result) -> Result {
@@ -113,6 +112,11 @@ final class RequestLedger: Sendable {
         let kinds = serving.kinds
         state.withLock { entries in entries.forEach { body($0, kinds[$0.subject]) } }
     }
+}
+
+extension Receiver {
+    /// The requests that were taken; nil for a port that is no message port.
+    var ledger: RequestLedger? { requests as? RequestLedger }
 }
 
 /// The end of a request.

@@ -4,7 +4,7 @@ import ZeroMQ
 /// as frames by ZeroMQ.
 ///
 /// While all have messages, they take turns of ``turn`` messages, so that none starves another.
-struct Arrivals: ~Copyable {
+struct Inbox: ~Copyable {
     /// The descriptors that have reported something since they were last checked.
     struct Reports: OptionSet {
         let rawValue: UInt8
@@ -16,15 +16,24 @@ struct Arrivals: ~Copyable {
 
     enum Next: ~Copyable {
         case local(LocalMessage)
+        /// A message of another process, which is not checked yet. Its descriptors were found.
         /// - sender: The kernel's word for a frame of a ring; nil for one of ZeroMQ, which says itself.
         case frame(ZeroMQFrame, sender: SenderCredentials?)
+        /// A frame of ZeroMQ that is no message: a drain probe, or a part of something that this library does not send.
+        case other(ZeroMQFrame, isProbe: Bool)
         case nothing
 
         var isNothing: Bool {
             switch self {
             case .nothing: true
-            case .local: false
-            case .frame: false
+            default: false
+            }
+        }
+
+        var isOther: Bool {
+            switch self {
+            case .other: true
+            default: false
             }
         }
     }
@@ -80,8 +89,23 @@ struct Arrivals: ~Copyable {
             let next = nextOfRingsInTurn()
             if !next.isNothing { return next }
         }
-        if let frame = zeroMQ.next(reports.contains(.socket)) { return .frame(frame, sender: nil) }
-        return nextAfterCheck(&reports)
+        let next = nextOfZeroMQ(reports.contains(.socket))
+        return next.isNothing ? nextAfterCheck(&reports) : next
+    }
+
+    private mutating func nextOfZeroMQ(_ isReported: Bool) -> Next {
+        guard let frame = zeroMQ.next(isReported) else { return .nothing }
+        switch zeroMQ.kind(of: frame) {
+        case .message: return found(frame, sender: nil)
+        case .drainProbe: return .other(frame, isProbe: true)
+        case .part: return .other(frame, isProbe: false)
+        }
+    }
+
+    @inline(__always)
+    private mutating func found(_ frame: consuming ZeroMQFrame, sender: SenderCredentials?) -> Next {
+        descriptors.find(for: frame)
+        return .frame(frame, sender: sender)
     }
 
     /// The next message of a ring, now that ZeroMQ has none, after a check of the bells if they have reported something.
@@ -120,7 +144,7 @@ struct Arrivals: ~Copyable {
             let next = nextOfRingsInTurn()
             if !next.isNothing { return next }
         }
-        if let frame = zeroMQ.nextMessage(reports.contains(.socket)) { return .frame(frame, sender: nil) }
+        if let frame = zeroMQ.nextMessage(reports.contains(.socket)) { return found(frame, sender: nil) }
         return zeroMQ.holdsOther ? .nothing : nextAfterCheck(&reports)
     }
 
@@ -132,8 +156,7 @@ struct Arrivals: ~Copyable {
             _ = queue.noteTaken()
             return .local(message)
         }
-        if let frame = zeroMQ.next(true) { return .frame(frame, sender: nil) }
-        return .nothing
+        return nextOfZeroMQ(true)
     }
 
     /// The port has another owner, which has all messages.
@@ -204,7 +227,7 @@ struct Arrivals: ~Copyable {
         guard let (ring, record) = rings.look() else { return .nothing }
         if let message = plainMessage(record, of: ring) { return .local(message) }
         // Any other record is a frame, whose bytes are checked after they were copied.
-        if let frame = ring.takeFrame(record) { return .frame(frame, sender: ring.sender) }
+        if let frame = ring.takeFrame(record) { return found(frame, sender: ring.sender) }
         rings.block(ring)
         return .nothing
     }

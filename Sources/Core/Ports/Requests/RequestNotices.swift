@@ -7,7 +7,7 @@ final class RequestNotices: Sendable {
     /// Called with the end. Nil says before that nobody waits for the reply any more.
     typealias Monitor = @Sendable (RequestEnd?) -> Void
 
-    private struct Watched: Request {
+    private struct Watched: PendingRequest {
         /// The asker's port for the reply.
         let port: PortID
         var handlers: [@Sendable () -> Void]

@@ -112,9 +112,3 @@ struct RequestRecords: Sendable {
         if isEmpty, entries.count > Self.mostKept { (entries, free) = ([], []) }
     }
 }
-
-/// A request, as its asker names it.
-struct RequestID: Hashable, Sendable {
-    let asker: Incarnation
-    let number: UInt64
-}

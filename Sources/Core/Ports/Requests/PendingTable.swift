@@ -1,10 +1,10 @@
-/// A request that waits, at a port.
-protocol Request: Sendable {
+/// A request that waits for something of a port.
+protocol PendingRequest: Sendable {
     var port: PortID { get }
 }
 
 /// Requests that wait, by their ids and by port, so that the end of a port costs no more than the requests to the port.
-struct PendingTable<ID: Hashable, Waiting: Request> {
+struct PendingTable<ID: Hashable, Waiting: PendingRequest> {
     private var requests: [ID: Waiting] = [:]
     private var ids: [PortID: Set<ID>] = [:]
 
