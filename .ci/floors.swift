@@ -21,8 +21,9 @@ let modules: [(name: String, floors: [[String]])] = [
     (
         "Ports",
         [
-            ["Wire"], ["System"], ["Carriers"], ["Control"], ["Registry"], ["Sending"], ["Receiving"], ["Requests"],
-            ["Inspection"], ["Runtime"], [""], ["Moving"], ["Names"], ["CheckIn", "MessagePorts"],
+            ["Wire"], ["System"], ["Carriers"], ["Control"], ["Registry"], ["Sending"], ["Statistics", "Arriving"],
+            ["Handling"], ["Takers"], ["Receiving"], ["Requests"], ["Inspection"], ["Runtime"], [""], ["Moving"],
+            ["Names"], ["CheckIn", "MessagePorts"],
         ]
     ),
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),

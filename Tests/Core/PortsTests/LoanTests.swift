@@ -374,6 +374,12 @@ import Testing
         let askerGoesOn = try block(asking)
         try server.schedule(in: loop.loop)
         #expect(await waitUntil { kept.withLock { $0.count } == 2 })
+        // Otherwise nobody would hear that before the borrower goes on.
+        let number = server.port.receiver.id.number
+        #expect(
+            await waitUntil {
+                borrower.control.watchers(of: number).contains { $0.incarnation == lender.incarnation }
+            })
         let borrowerGoesOn = try block(borrower)
         try kept.withLock { $0.removeLast() }.replyRight?.reply(with: [9])
         server.invalidate()

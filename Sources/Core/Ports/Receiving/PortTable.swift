@@ -1,6 +1,17 @@
 import RunLoopLocks
 import Synchronization
 
+/// The messages that a port, or several, have taken from their queues since they were made.
+struct PortTotals {
+    var taken = 0
+    var malformed = 0
+
+    static func += (left: inout PortTotals, right: PortTotals) {
+        left.taken += right.taken
+        left.malformed += right.malformed
+    }
+}
+
 /// The ports of a runtime by their numbers.
 final class PortTable: Sendable {
     private struct State {

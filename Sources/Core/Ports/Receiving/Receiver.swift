@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// The ``Intake`` takes the messages, ``Takers`` are those who ask for them, and by its ``Exposure`` other processes reach
 /// the port.
-final class Receiver: LocalPort {
+final class Receiver: LocalPort, CountedPort {
     /// The port at this home.
     let id: PortID
     let channel: SendChannel
@@ -100,13 +100,16 @@ final class Receiver: LocalPort {
 
     // MARK: Statistics
 
-    /// A process that may have sent messages has ended before anybody has asked it for their number.
+    func note(sent count: Int, by sender: Incarnation) { counts.withLock { $0.note(sent: count, by: sender) } }
+
+    func senderDied(_ sender: Incarnation, _ owner: ProcessIdentity) {
+        counts.withLock { $0.senderDied(sender, owner) }
+    }
+
     func unaskedSenderDied(_ owner: ProcessIdentity) {
         if !intake.look().isEmpty { counts.withLock { $0.unaskedSenderDied(owner) } }
     }
 
-    /// The statistics, with the last counts of senders in other processes, and whether the port's own queue is empty.
-    /// - Parameter isComplete: Whether all senders have just answered.
     func look(isComplete: Bool = true) -> (statistics: PortStatistics, isEmpty: Bool) {
         let look = intake.look()
         let statistics = counts.withLock { counts in

@@ -70,7 +70,7 @@ public final class PortRuntime: Sendable {
             incarnation, housekeeping, takesRings: sharedMemory == .whenPossible && Self.environmentAllowsRings)
         channels = ChannelTable(control)
         registry = Registry(control) { [ports] in ports.port($0)?.exposure }
-        statistics = StatisticsCollector(ports, control)
+        statistics = StatisticsCollector(control) { [ports] in ports.port($0) }
         receiving = ReceiveContext(channels: channels, ports: ports, registry: registry)
         replies = ReplyPorts(receiving, statistics, ownPath: directory)
         finishing = FinishingPorts(control)

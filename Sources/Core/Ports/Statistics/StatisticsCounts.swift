@@ -1,16 +1,5 @@
 import RunLoops
 
-/// The messages that a port, or several, have taken from their queues since they were made.
-struct PortTotals {
-    var taken = 0
-    var malformed = 0
-
-    static func += (left: inout PortTotals, right: PortTotals) {
-        left.taken += right.taken
-        left.malformed += right.malformed
-    }
-}
-
 /// The counts behind a port's statistics: messages that its senders have sent, compared with those that it has taken.
 struct StatisticsCounts {
     /// A sender whose last connection has ended, and some of whose messages may wait.

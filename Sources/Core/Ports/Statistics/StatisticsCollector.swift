@@ -33,13 +33,14 @@ final class StatisticsCollector: Sendable {
         var last: UInt64 = 0
     }
 
-    private let ports: PortTable
+    /// The port with a number; nil when it is gone.
+    private let port: @Sendable (UInt64) -> (any CountedPort)?
     let control: ControlConnectionTable
     private let state = Lock(State())
 
-    init(_ ports: PortTable, _ control: ControlConnectionTable) {
-        self.ports = ports
+    init(_ control: ControlConnectionTable, _ port: @escaping @Sendable (UInt64) -> (any CountedPort)?) {
         self.control = control
+        self.port = port
     }
 
     /// Asks all senders of a port of this runtime.
@@ -52,11 +53,11 @@ final class StatisticsCollector: Sendable {
     }
 
     /// Takes what waits in a peer's ring to a port. Returns false without a ring.
-    func takeRing(of peer: Incarnation, at port: UInt64) -> Bool { ports.port(port)?.takeRing(of: peer) ?? false }
+    func takeRing(of peer: Incarnation, at number: UInt64) -> Bool { port(number)?.takeRing(of: peer) ?? false }
 
     /// Takes what waits in the rings of all peers to a port.
-    func takeRings(at port: UInt64) {
-        guard let port = ports.port(port) else { return }
+    func takeRings(at number: UInt64) {
+        guard let port = port(number) else { return }
         for peer in port.ringPeers { port.takeRing(of: peer) }
     }
 
@@ -90,8 +91,8 @@ final class StatisticsCollector: Sendable {
     }
 
     func sent(_ count: Int, to number: UInt64, by incarnation: Incarnation) {
-        guard let port = ports.port(number) else { return }
-        port.counts.withLock { $0.note(sent: count, by: incarnation) }
+        guard let port = port(number) else { return }
+        port.note(sent: count, by: incarnation)
         let complete = state.withLock { state -> UInt64? in
             state.counted[incarnation, default: []].insert(number)
             guard state.rounds[number]?.awaited.remove(incarnation) != nil else { return nil }
@@ -100,28 +101,26 @@ final class StatisticsCollector: Sendable {
         if let complete { finish(number, complete) }
     }
 
-    private func finish(_ port: UInt64, _ number: UInt64) {
+    private func finish(_ number: UInt64, _ round: UInt64) {
         let round = state.withLock { state in
-            state.rounds[port]?.number == number ? state.rounds.removeValue(forKey: port) : nil
+            state.rounds[number]?.number == round ? state.rounds.removeValue(forKey: number) : nil
         }
         guard let round else { return }
         // A stopped sender does not answer, but its ring tells what it has sent.
-        let receiver = ports.port(port)
-        receiver?.noteSentByRings(of: round.awaited)
-        let silent = round.awaited.subtracting(receiver?.ringPeers ?? [])
-        let look = receiver?.look(isComplete: silent.isEmpty)
+        let port = port(number)
+        port?.noteSentByRings(of: round.awaited)
+        let silent = round.awaited.subtracting(port?.ringPeers ?? [])
+        let look = port?.look(isComplete: silent.isEmpty)
         let found = Collected(statistics: look?.statistics, isQueued: look?.isEmpty == false, silent: silent)
         for tell in round.tells { tell(found) }
-        if !round.next.isEmpty { begin(port, round.next) }
+        if !round.next.isEmpty { begin(number, round.next) }
     }
 
     /// Drops the counts of a process whose last connection has ended.
     func connectionEnded(_ connection: ControlConnection) {
         let incarnation = connection.incarnation
         let counted = state.withLock { $0.counted.removeValue(forKey: incarnation) } ?? []
-        for port in counted { ports.port(port)?.counts.withLock { $0.senderDied(incarnation, connection.owner) } }
-        for port in connection.watchedPorts.subtracting(counted) {
-            ports.port(port)?.unaskedSenderDied(connection.owner)
-        }
+        for number in counted { port(number)?.senderDied(incarnation, connection.owner) }
+        for number in connection.watchedPorts.subtracting(counted) { port(number)?.unaskedSenderDied(connection.owner) }
     }
 }
