@@ -54,19 +54,19 @@ public final class MachPort: Sendable, CustomStringConvertible {
     deinit { receiver.invalidate() }
 
     /// The unique identity of the port, which stays when the port moves to another process.
-    public var id: PortID { receiver.channel.publicID }
+    public var id: PortID { receiver.publicID }
 
     /// The port as people know it. See ``PortIdentity``.
     public var identity: PortIdentity { receiver.identity }
 
     /// The messages of one sender that wait at the port before the sender waits.
-    public var queueLimit: Int { Int(receiver.channel.right.queueLimit) }
+    public var queueLimit: Int { Int(receiver.right.queueLimit) }
 
     /// The bytes of one sender's messages that wait before the sender waits; nil for any number.
-    public var byteLimit: Int? { receiver.channel.right.byteLimit > 0 ? receiver.channel.right.byteLimit : nil }
+    public var byteLimit: Int? { receiver.right.byteLimit > 0 ? receiver.right.byteLimit : nil }
 
     /// The largest message that the port takes, in bytes, components and a few dozen bytes of frame together.
-    public var messageLimit: Int { receiver.channel.right.limit }
+    public var messageLimit: Int { receiver.right.limit }
 
     /// The right to send to the port.
     public var sendRight: SendRight { SendRight(receiver.channel) }

@@ -103,7 +103,7 @@ extension PortCounters {
         }
         for name in port.exposure.serviceNames {
             named[name] = Port(
-                id: port.channel.publicID, received: found.received, waiting: found.waiting, requests: requests,
+                id: port.publicID, received: found.received, waiting: found.waiting, requests: requests,
                 dropped: port.intake.totals.malformed, lanes: lanes)
         }
     }

@@ -200,7 +200,7 @@ final class Adoption: Sendable {
             // Before anybody can ask for them, or for rings.
             receiver.arrival?.came(with: messages)
             receiver.arrival?.setLender(taking.lender)
-            guard taking.directory.commitMove(of: receiver.channel.publicID, to: receiver.id) else {
+            guard taking.directory.commitMove(of: receiver.publicID, to: receiver.id) else {
                 throw .unavailable(reason: "its owner has ended the move")
             }
             runtime.registry.expect(names)

@@ -109,7 +109,7 @@ struct HandOver: ~Copyable {
         // The end of a port that is invalidated meanwhile has to wait: it would refuse what has been handed over.
         try receiver.intake.beginTurn()
         defer { receiver.intake.endTurn() }
-        let (channel, id) = (receiver.channel, receiver.channel.publicID)
+        let (channel, id) = (receiver.channel, receiver.publicID)
         let directory = try receiver.exposure.directoryOfSocket()
         try loan?.begin(in: directory)
         do throws(PortError) {

@@ -22,6 +22,9 @@ final class Exposure: RegisteredPort {
         case abandoned
     }
 
+    /// The identity of the port, which stays when the port moves.
+    let publicID: PortID
+    private let right: WireRight
     private let channel: SendChannel
     private let intake: Intake
     private let registry: Registry
@@ -29,13 +32,17 @@ final class Exposure: RegisteredPort {
     let directoryPath: String
     private let state = Lock(State())
 
-    init(_ channel: SendChannel, _ intake: Intake, _ registry: Registry, directoryPath: String) {
+    init(
+        _ right: WireRight, of publicID: PortID, _ channel: SendChannel, _ intake: Intake, _ registry: Registry,
+        directoryPath: String
+    ) {
+        (self.right, self.publicID) = (right, publicID)
         (self.channel, self.intake, self.registry) = (channel, intake, registry)
         self.directoryPath = directoryPath
     }
 
-    var id: PortID { channel.id }
-    var publicID: PortID { channel.publicID }
+    /// The port at this home.
+    var id: PortID { right.id }
 
     // MARK: The socket
 
@@ -54,7 +61,7 @@ final class Exposure: RegisteredPort {
     }
 
     func exposedRight() throws(PortError) -> WireRight {
-        var right = channel.right
+        var right = right
         right.path = try exposeInOwnDirectory().path
         return right
     }

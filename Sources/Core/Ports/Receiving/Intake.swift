@@ -48,10 +48,10 @@ final class Intake: Sendable {
     let closesDescriptorSockets = Atomic(false)
 
     init(
-        _ socket: consuming ZeroMQSocket, _ queue: LocalQueue, _ channel: SendChannel, _ takers: Takers,
-        _ handlers: PortHandlers
+        _ socket: consuming ZeroMQSocket, _ queue: LocalQueue, byteLimit: Int, _ channel: SendChannel,
+        _ takers: Takers, _ handlers: PortHandlers
     ) {
-        let (channels, byteLimit) = (channel.channels, channel.right.byteLimit)
+        let channels = channel.channels
         (self.channel, self.takers) = (channel, takers)
         credit = byteLimit > 0 ? FrameCredit(channel.id.number, byteLimit: byteLimit, channels.control) : nil
         let zeroMQ = ZeroMQIntake(socket, mark: channels.mark)

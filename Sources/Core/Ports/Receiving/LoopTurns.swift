@@ -36,7 +36,7 @@ extension Receiver {
     }
 
     /// Whether there is work for a loop that polls.
-    private var hasWork: Bool { channel.localQueue?.hasMessages != false || intake.hasWork }
+    private var hasWork: Bool { queue.hasMessages || intake.hasWork }
 
     /// Handles messages in a loop's turn.
     /// - Parameters:
@@ -52,7 +52,7 @@ extension Receiver {
         defer { intake.endTurn() }
         var handled = false
         var used = LocalQueue.Batch()
-        defer { channel.localQueue?.reuse(&used) }
+        defer { queue.reuse(&used) }
         var handlers = PortHandlers(generation: -1)
         // Whether the loop has to come back to this port. Cleared when the turn finds nothing more.
         var mustRaise = false

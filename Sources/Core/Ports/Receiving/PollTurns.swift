@@ -20,7 +20,7 @@ extension Receiver {
         try intake.beginTurn()
         defer { intake.endTurn() }
         var used = LocalQueue.Batch()
-        defer { channel.localQueue?.reuse(&used) }
+        defer { queue.reuse(&used) }
         var (count, hasMore) = (0, true)
         while count < limit, count == 0 || goesOn() {
             guard var delivery = intake.take(waiter: taker) ?? again(taker, { intake.take(waiter: taker) }) else {

@@ -25,7 +25,7 @@ extension Receiver {
         guard (try? intake.beginTurn()) != nil else { return false }
         defer { intake.endTurn() }
         var used = LocalQueue.Batch()
-        defer { channel.localQueue?.reuse(&used) }
+        defer { queue.reuse(&used) }
         for _ in 0..<Self.queueBatch {
             guard !taker.isStopped else { return false }
             guard var delivery = intake.take(waiter: taker) else {

@@ -10,6 +10,13 @@ import Synchronization
 final class Receiver: LocalPort, CountedPort {
     /// The port at this home.
     let id: PortID
+    /// The identity of the port, which stays when the port moves: that of its first home.
+    let publicID: PortID
+    /// The right to send to the port, with its limits.
+    let right: WireRight
+    /// The messages of this runtime.
+    let queue: LocalQueue
+    /// The way of this runtime's senders to the port.
     let channel: SendChannel
     let context: ReceiveContext
     let intake: Intake
@@ -38,17 +45,18 @@ final class Receiver: LocalPort, CountedPort {
     ) throws(PortError) {
         let channels = context.channels
         id = PortID(incarnation: channels.incarnation, number: context.ports.nextNumber())
-        let right = try limits.right(id)
+        self.publicID = publicID ?? id
+        right = try limits.right(id)
         let socket = try channels.sockets.makePull(
             for: id, highWaterMark: Int32(right.queueLimit), messageLimit: right.limit)
         let descriptor = try socket.watchedDescriptor()
         self.context = context
         self.requests = requests
-        let queue = LocalQueue(limit: Int(right.queueLimit))
+        queue = LocalQueue(limit: Int(right.queueLimit))
         channel = channels.addOwnChannel(right, of: publicID, queue)
         takers = Takers(channel, descriptor)
-        intake = Intake(socket, queue, channel, takers, handlers)
-        exposure = Exposure(channel, intake, context.registry, directoryPath: directoryPath)
+        intake = Intake(socket, queue, byteLimit: right.byteLimit, channel, takers, handlers)
+        exposure = Exposure(right, of: self.publicID, channel, intake, context.registry, directoryPath: directoryPath)
         channel.localPort = self
         context.ports.add(self)
         if Log.tellsMessages { intake.addTap(MessageLog(channel, requests)) }

@@ -19,8 +19,8 @@ extension Receiver {
         }
         let sender = SenderCredentials(pid: credentials.pid, uid: credentials.uid, gid: credentials.gid)
         let ring = RingReceiver(
-            memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(channel.right.queueLimit),
-            messageLimit: channel.right.limit, question: question)
+            memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(right.queueLimit),
+            messageLimit: right.limit, question: question)
         guard intake.add(ring, hear) else { return false }
         guard let lender = arrival?.lender else { return handOver(ring, [descriptor, other], to: peer) }
         lender.keep(descriptor, of: ring.peer, sender, at: id) { [self] isKept in
@@ -131,7 +131,7 @@ extension Receiver {
         guard (try? intake.beginTurn()) != nil else { return true }
         defer { intake.endTurn() }
         var used = LocalQueue.Batch()
-        defer { channel.localQueue?.reuse(&used) }
+        defer { queue.reuse(&used) }
         for (ring, end) in found {
             while intake.readRings({ _ in ring.hasRecord && Int32(bitPattern: ring.takenCount &- end) < 0 }) == true,
                 var delivery = intake.take()
