@@ -607,6 +607,22 @@ int crl_send_packet(int socket, const void *bytes, size_t size, const int *descr
     return sent < 0 ? -1 : 0;
 }
 
+bool crl_hear_memory(int socket, int *memory) {
+    char bytes[4096];
+    for (;;) {
+        int count;
+        ssize_t received = crl_receive_packet(socket, bytes, sizeof bytes, memory, 1, &count);
+        if (received <= 0) {
+            if (count > 0) close(*memory);
+            return false;
+        }
+        if (count == 0) *memory = -1;
+        // The kernel puts no bytes behind those that a descriptor has come with.
+        if (bytes[received - 1] == CRL_MEMORY) return true;
+        if (count > 0) close(*memory);
+    }
+}
+
 ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int *descriptors, int most, int *count) {
     descriptor_buffer control;
     struct iovec part = {bytes, size};

@@ -60,13 +60,13 @@ public final class MachPort: Sendable, CustomStringConvertible {
     public var identity: PortIdentity { receiver.identity }
 
     /// The messages of one sender that wait at the port before the sender waits.
-    public var queueLimit: Int { Int(receiver.right.queueLimit) }
+    public var queueLimit: Int { receiver.limits.queue }
 
     /// The bytes of one sender's messages that wait before the sender waits; nil for any number.
-    public var byteLimit: Int? { receiver.right.byteLimit > 0 ? receiver.right.byteLimit : nil }
+    public var byteLimit: Int? { receiver.limits.bytes }
 
     /// The largest message that the port takes, in bytes, components and a few dozen bytes of frame together.
-    public var messageLimit: Int { receiver.right.limit }
+    public var messageLimit: Int { receiver.limits.message }
 
     /// The right to send to the port.
     public var sendRight: SendRight { SendRight(receiver.channel) }

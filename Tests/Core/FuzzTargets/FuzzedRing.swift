@@ -35,7 +35,6 @@ enum FuzzedRing {
 
     /// After the end of the sender, the ring ends, too.
     private static func faultOfEnd(_ receiver: RingReceiver) -> String? {
-        receiver.loseMemories()
         receiver.isEnding = true
         receiver.open()
         for _ in 0...2 * queueLimit {

@@ -81,7 +81,7 @@ enum Samples {
             .watch(1), .invalidated(.max), .unanswered(5), .credit(1, bytes: .max), .count(2), .sent(3, count: 4),
             .wantsRing(1, question: 2), .ring(2, question: 3), .noRing(3, question: 4), .ringClosed(4, question: 5),
             .zeroMQ(5, isOpen: true),
-            .memory(5, number: 6), .wantsDescriptorSocket(6, question: 7), .descriptorSocket(7, question: 8),
+            .wantsDescriptorSocket(6, question: 7), .descriptorSocket(7, question: 8),
             .noDescriptorSocket(8, question: 9), .descriptorSocketClosed(9, question: 10),
             .moving(11), .stayed(12), .requestMoved(13, request: 14), .hasRequest(14, request: 15),
             .requestIsHere(15, request: 16),

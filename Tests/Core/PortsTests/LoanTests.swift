@@ -791,15 +791,18 @@ import Testing
     /// What the claim has made of the port by then is no borrower's, whose end would bring the port back to the lender.
     @Test func `a claim that gives up in the midst leaves a lent port where it is`() throws {
         let lent = try lend(to: homes.runtime())
-        // Memory that does not come holds the hand-over up.
-        let peer = try HostilePeer(to: lent.port)
-        peer.announce(at: 0)
+        // A sender without a ring that does not answer holds the hand-over up.
+        let silent = PortRuntime(directory: sandbox.path, sharedMemory: .never)
+        let other = try homes.right(to: lent.port, in: silent)
+        try other.send(MachPort.Message(id: 9), before: .patience)
+        #expect(try ids(lent.port, 1) == [9])
+        let goOn = try block(silent)
         let right = try homes.received(lent.port, in: homes.runtime())
         #expect(errorKind { _ = try right.claim(before: .now + .seconds(1)) } == "receiveTimedOut")
         #expect(waitUntil { !lent.port.receiver.intake.isPaused })
         try send(1...3, by: lent.sender)
         #expect(lent.port.isValid)
-        peer.cut()
+        goOn.open()
         #expect(try ids(lent.port, 3) == [1, 2, 3])
         try send(4...5, by: lent.sender)
         lent.port.invalidate()

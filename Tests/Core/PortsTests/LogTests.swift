@@ -65,7 +65,7 @@ import Testing
     @Test func `a log that nobody reads holds up nobody`() throws {
         let pipe = Pipe(sandbox)
         let target = try Target(sandbox, log: pipe.path)
-        try annoy(target, 3...201)
+        try annoy(target, 4...202)
         _ = try target.right.ping(before: .patience)
         try spoil(target, 2...50)
         _ = try target.right.ping(before: .patience)
@@ -79,7 +79,7 @@ import Testing
         let pipe = Pipe(sandbox)
         let target = try Target(sandbox, log: pipe.path)
         pipe.close()
-        try annoy(target, 3...11)
+        try annoy(target, 4...12)
         try spoil(target, 2...10)
         _ = try target.right.ping(before: .patience)
         #expect(try target.seen().handled == 0)
@@ -118,7 +118,7 @@ import Testing
     @Test(.disabled(if: isThreadSanitized, "the sanitizer itself writes a large file at its start"))
     func `a process whose log may not grow any more goes on`() throws {
         let target = try Target(sandbox, setUp: "ulimit -f 1")
-        try annoy(target, 3...11)
+        try annoy(target, 4...12)
         try spoil(target, 2...10)
         // A limit is a number of blocks of 512 bytes.
         #expect(waitUntil { (try? FileManager.default.attributesOfItem(atPath: target.logFile)[.size] as? Int) == 512 })
@@ -177,7 +177,7 @@ import Testing
 
     @Test func `one peer causes a few lines, and the last says how many were left out`() throws {
         let target = try Target(sandbox)
-        try annoy(target, 3...201)
+        try annoy(target, 4...202)
         #expect(waitUntil { target.log.count == LogRateLimit.mostAboutOne })
         try spoil(target, 2...50)
         #expect(target.log.count == LogRateLimit.mostAboutOne)

@@ -4,6 +4,7 @@ import RunLoops
 import Synchronization
 import TestSupport
 import Testing
+import ZeroMQ
 
 @testable import Ports
 
@@ -44,15 +45,27 @@ private final class Ends {
         receiver.taken &+= count
     }
 
-    /// Announces a message in memory of its own, if the sender may.
-    func announce(_ number: UInt64, size: Int = 4) -> Bool {
+    /// Sends a message in memory of its own, if the sender may.
+    /// - Parameter isLost: Whether its memory does not come.
+    func sendLarge(_ size: Int = 4, isLost: Bool = false) throws -> Bool {
         guard sender.mayHandOver(), let start = sender.reserve(Large.recordSize, messageSize: size) else {
             return false
         }
+        if !isLost {
+            let memory = Large.make(try ZeroMQFrame(count: size))
+            let isSent = bell.send(try #require(memory))
+            #expect(isSent)
+        }
         sender.noteHandOver()
-        Large.write(number, size, to: start)
+        Large.write(size, to: start)
         _ = sender.publish(Large.recordSize, kind: RingMemory.Kind.large, messageSize: size, sentCount: 0)
         return true
+    }
+
+    /// The size of the next message; 0 for one that is lost.
+    func takeMessage() -> Int? {
+        guard case .record(let record) = receiver.look() else { return nil }
+        return receiver.takeFrame(record)?.count
     }
 
     var populated: Int { sender.populated }
@@ -95,28 +108,76 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
 
     // MARK: The ring
 
-    @Test func `a large message waits for its memory after billions of records`() throws {
+    @Test func `a large message comes with its memory, also after billions of records`() throws {
         let ends = try Ends()
         ends.skip(1 << 31)
-        #expect(ends.announce(1))
-        #expect(ends.take() == nil)
+        #expect(try ends.sendLarge(100))
+        #expect(ends.takeMessage() == 100)
+        #expect(ends.takeMessage() == nil)
+    }
+
+    @Test func `large messages come in their order, between others and rings of the bell`() throws {
+        let ends = try Ends()
+        for size in 100..<106 {
+            ends.bell.ring()
+            #expect(try ends.sendLarge(size))
+            ends.bell.ring()
+            _ = ends.send(record(1))
+        }
+        for size in 100..<106 {
+            if size % 2 == 0 { ends.receiver.open() }
+            #expect(ends.takeMessage() == size)
+            #expect(ends.takeMessage() == Wire.headerSize)
+        }
+    }
+
+    @Test func `who copies what waits leaves the memory to those who take`() throws {
+        let ends = try Ends()
+        for size in [100, 101] {
+            #expect(try ends.sendLarge(size))
+            _ = ends.send(record(1))
+        }
+        #expect(ends.takeMessage() == 100)
+        ends.receiver.stop()
+        var (place, sizes) = (ends.receiver.place, [] as [Int])
+        while case .frame(let frame) = ends.receiver.copyNext(&place) { sizes.append(frame.count) }
+        #expect(sizes == [Wire.headerSize, 101, Wire.headerSize])
+        #expect((0..<3).map { _ in ends.takeMessage() } == [Wire.headerSize, 101, Wire.headerSize])
+    }
+
+    @Test func `the sender of a large message notices that the receiver has ended the ring`() throws {
         let (descriptor, memory) = try #require(RingMemory.make())
-        memory.unmap()
-        ends.receiver.memoryCame(1, descriptor)
-        ends.receiver.open()
-        #expect(ends.take()?.count == Large.recordSize)
+        let (bell, other) = try #require(Bell.make())
+        var ring = RingConnection()
+        var receiver: RingReceiver? = RingReceiver(
+            memory, bell, peer: .random(), sender: SenderCredentials(pid: 1, uid: 2, gid: 3), queueLimit: 10)
+        let view = try #require(RingMemory(descriptor.number))
+        ring.open(RingSender(view, Bell(other), queueLimit: 10, byteLimit: 0))
+        receiver?.end()
+        receiver = nil
+        let outcome = ring.send(try ZeroMQFrame(count: 20 << 20), sentCount: 1, sandbox.names.runtime.housekeeping)
+        #expect(outcome == .ended)
+    }
+
+    @Test func `memory that no message has announced is not kept without bound`() throws {
+        let (ends, before) = (try Ends(), openDescriptors())
+        for _ in 0..<100 {
+            let memory = Large.make(try ZeroMQFrame(count: 1))
+            let isSent = ends.bell.send(try #require(memory))
+            #expect(isSent)
+            ends.receiver.open()
+        }
+        #expect(ends.receiver.memorySize == 0)
+        #expect(openDescriptors() <= before + 40)
     }
 
     @Test func `large messages of billions of records ago leave room for others`() throws {
         let ends = try Ends()
-        for number in 0..<8 as Range<UInt64> {
-            #expect(ends.announce(number))
-            ends.receiver.memoryCame(number, nil)
-        }
-        #expect(!ends.announce(8))
-        for _ in 0..<8 { #expect(ends.take() != nil) }
+        for _ in 0..<8 { #expect(try ends.sendLarge()) }
+        #expect(try !ends.sendLarge())
+        for _ in 0..<8 { #expect(ends.takeMessage() == 4) }
         ends.skip(1 << 31 | 100)
-        #expect(ends.announce(8))
+        #expect(try ends.sendLarge())
     }
 
     @Test func `a ring waits behind its peer's former one, and is looked at when that has ended`() throws {
@@ -189,22 +250,23 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         #expect(isAdded)
     }
 
-    @Test func `a ring behind one that waits for memory shows no record`() throws {
+    @Test func `a ring behind one whose message got no memory shows no record`() throws {
         let peer = Incarnation.random()
         let ends = [try Ends(peer: peer), try Ends(peer: peer)]
         var rings = RingIntake()
         for end in ends {
             let isAdded = rings.add(end.receiver)
             #expect(isAdded)
-            if end === ends[0] { #expect(end.announce(1)) } else { _ = end.send(record(2)) }
+            _ = end.send(record(2))
             rings.stopAll(of: peer)
-            let isNothing = rings.look() == nil
-            let haveRecords = rings.haveStoppedRecords
-            #expect(isNothing && !haveRecords)
         }
-        rings.memoryCame(1, nil, of: peer)
+        rings.block(ends[0].receiver)
         let haveRecords = rings.haveStoppedRecords
-        #expect(haveRecords)
+        #expect(!haveRecords)
+        rings.openBlocked()
+        let first = rings.look()?.ring === ends[0].receiver
+        let haveRecordsNow = rings.haveStoppedRecords
+        #expect(first && haveRecordsNow)
     }
 
     @Test func `records of all sizes come in order, however the ends take turns`() throws {
@@ -263,14 +325,8 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
 
     @Test func `a large message that is lost leaves room for others`() throws {
         let ends = try Ends(byteLimit: 1000)
-        #expect(ends.announce(1, size: 1000))
-        ends.receiver.memoryCame(1, nil)
-        ends.receiver.open()
-        guard case .record(let lost) = ends.receiver.look() else {
-            Issue.record("there is no record")
-            return
-        }
-        #expect(ends.receiver.takeFrame(lost)?.count == 0)
+        #expect(try ends.sendLarge(1000, isLost: true))
+        #expect(ends.takeMessage() == 0)
         #expect(ends.send(record(2)) != nil)
         #expect(ends.send(record(3)) != nil)
     }
@@ -370,32 +426,6 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
                 == 3)
     }
 
-    @Test func `memory is lost with the connection whatever the sender says that it has published`() throws {
-        let ends = try Ends()
-        for number in 1...2 as ClosedRange<UInt64> { #expect(ends.announce(number)) }
-        ends.receiver.open()
-        #expect(ends.take() == nil)
-        ends.memory.published.pointee.store(0, ordering: .relaxed)
-        ends.receiver.loseMemories()
-        ends.receiver.open()
-        for _ in 1...2 { #expect(ends.take()?.count == Large.recordSize) }
-        // The sender may live, and have another connection.
-        #expect(ends.announce(3))
-        #expect(ends.take() == nil)
-        ends.receiver.memoryCame(
-            3,
-            try #require(
-                RingMemory.make().map { made in
-                    made.memory.unmap()
-                    return made.descriptor
-                }))
-        ends.receiver.open()
-        #expect(ends.take() != nil)
-        #expect(ends.announce(4))
-        ends.memory.published.pointee.store(0, ordering: .relaxed)
-        #expect(try ends.left() == [])
-    }
-
     @Test func `the memory of a peak is given back when nothing waits`() throws {
         for isFar in [false, true] {
             let ends = try Ends()
@@ -490,7 +520,7 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
     @Test func `each message comes once although the control connection is cut again and again`() throws {
         let (port, right, runtimes) = try port()
         let count = 20_000 as UInt32
-        // A few have memory of their own, which comes by the control connection.
+        // A few have memory of their own.
         let large = [UInt8](repeating: 7, count: 17 << 20)
         let isOver = Shared(false)
         let cutter = Helper {
@@ -788,13 +818,13 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         withExtendedLifetime(runtimes) {}
     }
 
-    @Test func `memory without its descriptor is told as the peer's fault, and once`() throws {
+    @Test func `a large message without memory is told as the peer's fault, and once`() throws {
         let target = try Target(sandbox)
         let peer = try HostilePeer(at: target.controlPath, port: target.right.id.number)
-        for number in 0..<100 as Range<UInt64> { peer.say(.memory(target.right.id.number, number: number)) }
-        #expect(waitUntil { target.hasLogged("lost a large message", "(pid \(getpid()))") })
+        for number in 0..<100 { peer.announce(at: 24 * number) }
+        #expect(waitUntil { target.hasLogged("a large message", "is lost", "(pid \(getpid()))") })
         _ = try target.seen()
-        #expect(target.log.count { $0.contains("large message") } == 1)
+        #expect(target.log.count { $0.contains("a large message") } == 1)
     }
 
     // MARK: Processes

@@ -91,11 +91,6 @@ final class HostileProgram: @unchecked Sendable {
             if rings.count > 4 { rings.removeFirst() }
             for _ in 0...below(10) { ring.attack() }
             if question > 1 { ring.announceMemory() }
-            // Memory for a message that the ring may announce.
-            if below(2) == 0 {
-                let memory = OwnedDescriptor(crl_memory_make(UInt64(below(10_000)), false))
-                _ = socket.send(.memory(port, number: UInt64(below(10))), [memory])
-            }
             if below(4) == 0 { _ = socket.send(.ringClosed(port, question: question)) }
             return
         }

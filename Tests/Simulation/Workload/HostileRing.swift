@@ -44,7 +44,7 @@ final class HostileRing {
         // More than any queue limit.
         case 6: writeRecords(1_100) { _ in (RingMemory.Kind.message, UInt32(Wire.headerSize + 8)) }
         case 7:
-            // What comes after memory that never does.
+            // What comes after memory that may not come.
             announceMemory()
             writeRecords(1 + below(20)) { _ in (RingMemory.Kind.message, UInt32(Wire.headerSize + 8)) }
         default: writeRecord()
@@ -85,12 +85,13 @@ final class HostileRing {
         memory.head.pointee.store(UInt64(start) << 2, ordering: .sequentiallyConsistent)
     }
 
-    /// Announces a large message whose memory never comes, and which the counts do not show.
+    /// Announces a large message, whose memory may not come, and which the counts do not show.
     func announceMemory() {
         let start = Int(clamping: memory.head.pointee.load(ordering: .acquiring) >> 2)
         writeRecords(1) { _ in (RingMemory.Kind.large, UInt32(Large.recordSize)) }
         guard start % 8 == 0, start + 24 < memory.size, memory.populate(start..<start + 24) else { return }
-        Large.write(machine.chance.next(), 20 << 20, to: memory.records + start + 8)
+        Large.write(20 << 20, to: memory.records + start + 8)
+        if below(2) == 0 { _ = bell.send(OwnedDescriptor(crl_memory_make(UInt64(below(10_000)), false))) }
         memory.published.pointee.store(0, ordering: .relaxed)
     }
 

@@ -151,6 +151,8 @@ final class ServicePromises {
             if machine.now < job.end { machine.fail("service job \(number) has timed out early") }
         // The first use of a right has to connect. A stopped service may not let it do that before the timeout.
         case .failure(PortError.cannotConnect) where machine.now >= job.end: break
+        // “With a lowered limit, the process refuses new peers.”
+        case .failure(PortError.cannotConnect) where services.contains(where: { $0.process.failedCalls > 0 }): break
         // “The homes of ports that have moved are lost with the directory”, and “the rights of other processes […] end”.
         case .failure(PortError.becameInvalid) where isDirectoryLost: jobs[number].isOutOfSight = true
         case .failure(let error):

@@ -188,6 +188,10 @@ int crl_send_packet(int socket, const void *bytes, size_t size, const int *descr
 // Receives a packet without waiting, with a number of descriptors at most, which are closed on exec. Returns its size, or
 // -1 with errno.
 ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int *descriptors, int most, int *count);
+// The byte at a stream socket that memory comes with.
+enum { CRL_MEMORY = 1 };
+// Drops the bytes that wait at a socket, up to memory. False without memory; -1 in place of memory that has got no number.
+bool crl_hear_memory(int socket, int *memory);
 
 // Identifies the mount that a file is on, the descriptor's own when `path` is empty. 0 when there is no such file.
 uint64_t crl_mount(int folder, const char *path);

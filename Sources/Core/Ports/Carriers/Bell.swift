@@ -3,8 +3,8 @@ import Glibc
 import RunLoops
 
 /// One end of the pair of sockets beside a ring. The sender rings the receiver, whose ``BellSet`` hears it, and the
-/// receiver rings a sender that waits for room. Nobody else can take or block the signal, because only these
-/// two processes own an end.
+/// receiver rings a sender that waits for room. The memory of large messages goes the same way. Nobody else can take or block
+/// what is sent, because only these two processes own an end.
 final class Bell: Sendable {
     private let end: OwnedDescriptor
     var descriptor: Int32 { end.number }
@@ -45,6 +45,22 @@ final class Bell: Sendable {
     /// Drops the signals that came.
     /// - Returns: False when the other end is closed.
     func hear() -> Bool { crl_hear(descriptor) }
+
+    // MARK: Memory
+
+    /// Hands over memory without waiting. The receiver has it when this call returns.
+    /// - Returns: False while the kernel has no room for it.
+    func send(_ memory: OwnedDescriptor) -> Bool {
+        var (byte, number) = (Int8(CRL_MEMORY), memory.number)
+        return crl_send_packet(descriptor, &byte, 1, &number, 1) == 0
+    }
+
+    /// Drops the signals that came, and calls the closure with the memory that came, in order: nil for memory for which this
+    /// process has had no descriptor.
+    func hear(_ body: (OwnedDescriptor?) -> Void) {
+        var number: Int32 = -1
+        while crl_hear_memory(descriptor, &number) { body(number < 0 ? nil : OwnedDescriptor(number)) }
+    }
 }
 
 /// The bells of a port's rings, as one descriptor, which is readable when one of them was rung.

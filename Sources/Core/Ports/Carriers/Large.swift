@@ -1,20 +1,21 @@
 import CRunLoopShims
 import ZeroMQ
 
-/// A message in memory of its own, which a record of a ring announces: its number and its size, 64 bits each.
+/// A message in memory of its own. The memory goes by the ring's bell, ahead of the record, which has the message's size.
 enum Large {
+    /// No record is smaller.
     static let recordSize = 16
 
-    static func write(_ number: UInt64, _ size: Int, to start: UnsafeMutableRawPointer) {
-        start.storeBytes(of: number, as: UInt64.self)
-        start.storeBytes(of: UInt64(size), toByteOffset: 8, as: UInt64.self)
+    static func write(_ size: Int, to start: UnsafeMutableRawPointer) {
+        start.storeBytes(of: UInt64(size), as: UInt64.self)
+        start.storeBytes(of: 0, toByteOffset: 8, as: UInt64.self)
     }
 
     /// Reads a record that may be a hostile peer's.
-    static func read(_ bytes: UnsafeRawBufferPointer, limit: Int) -> (number: UInt64, size: Int)? {
+    static func read(_ bytes: UnsafeRawBufferPointer, limit: Int) -> Int? {
         guard bytes.count == recordSize else { return nil }
-        let (number, size) = (bytes.load(as: UInt64.self), bytes.load(fromByteOffset: 8, as: UInt64.self))
-        return size <= UInt64(limit) ? (number, Int(size)) : nil
+        let size = bytes.load(as: UInt64.self)
+        return size <= UInt64(limit) ? Int(size) : nil
     }
 
     /// Makes memory with a frame in it; nil without memory.

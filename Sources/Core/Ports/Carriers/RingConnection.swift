@@ -8,15 +8,14 @@ struct RingConnection: ~Copyable {
     private(set) var isAsked = false
     /// The number of the last question.
     private(set) var question: UInt64 = 0
-    /// Whether the last message had no room at the control connection, which does not report room.
-    private(set) var waitsForConnection = false
+    /// Whether the kernel had no room, or no memory, for the last message, and does not report when it has.
+    private(set) var waitsForKernel = false
     /// Whether the owner makes no ring, or this process cannot map one.
     private(set) var isRefused = false
     /// Whether the other end of the bell is closed. Then the end of the port or of its process is about to be reported.
     private var hasHungUp = false
     /// Whether ``trim()`` will be called.
     private var isTrimming = false
-    private var lastMemory: UInt64 = 0
 
     var isOpen: Bool { sender != nil }
 
@@ -62,12 +61,8 @@ struct RingConnection: ~Copyable {
     ///   - frame: The message.
     ///   - sentCount: The messages that were sent to the port, with this one.
     ///   - housekeeping: Rings later when the kernel has no memory for the signal.
-    ///   - handOver: Hands over the memory that the inner closure makes, or returns false without room.
-    mutating func send(
-        _ frame: borrowing ZeroMQFrame, sentCount: Int, _ housekeeping: Housekeeping,
-        handOver: (_ number: UInt64, _ make: () -> OwnedDescriptor?) -> Bool
-    ) -> Outcome {
-        waitsForConnection = false
+    mutating func send(_ frame: borrowing ZeroMQFrame, sentCount: Int, _ housekeeping: Housekeeping) -> Outcome {
+        waitsForKernel = false
         let count = frame.count
         guard count > sender?.largestRecord ?? 0 else {
             return write(count, sentCount: sentCount, housekeeping) { start in
@@ -79,22 +74,17 @@ struct RingConnection: ~Copyable {
         guard sender?.reserve(Large.recordSize, messageSize: count) != nil, sender?.mayHandOver() == true else {
             return noRoom
         }
-        waitsForConnection = true
-        lastMemory += 1
-        var isForbidden = false
-        // The memory is with the receiver before the record is.
-        let isHandedOver = handOver(lastMemory) {
-            let memory = Large.make(frame)
+        waitsForKernel = true
+        guard let memory = Large.make(frame) else {
             // A limit on the size of files, or a filter of system calls, does not pass.
-            if memory == nil { isForbidden = [EFBIG, ENOSYS, EPERM, EACCES].contains(errno) }
-            return memory
+            return [EFBIG, ENOSYS, EPERM, EACCES].contains(errno) ? .forbidden : .full
         }
-        guard isHandedOver else { return isForbidden ? .forbidden : .full }
-        waitsForConnection = false
+        // The memory is with the receiver before the record is.
+        guard sender?.bell.send(memory) == true else { return noRoom }
+        waitsForKernel = false
         sender?.noteHandOver()
-        let number = lastMemory
         return write(Large.recordSize, RingMemory.Kind.large, messageSize: count, sentCount: sentCount, housekeeping) {
-            Large.write(number, count, to: $0)
+            Large.write(count, to: $0)
         }
     }
 

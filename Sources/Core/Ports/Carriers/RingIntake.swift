@@ -102,23 +102,6 @@ struct RingIntake: ~Copyable {
         if ring.isOpen { open.append(ring) }
     }
 
-    /// The last connection to a peer has ended. A process that has ended writes nothing more, but a child of its may.
-    mutating func loseMemories(of peer: Incarnation, hasEnded: Bool) {
-        for case let ring? in rings where ring.peer == peer && !ring.isEnded {
-            if hasEnded { ring.stop() }
-            ring.loseMemories()
-        }
-        removeEnded()
-    }
-
-    /// Memory that has not come does not come any more.
-    mutating func loseMemories() {
-        for case let ring? in rings where !ring.isEnded {
-            ring.loseMemories()
-            openRing(ring)
-        }
-    }
-
     /// Takes what is left in a peer's rings, and then ends them: the peer is gone, or sends no more.
     /// - Parameter question: The number of one ring's question; nil for all rings.
     mutating func endWhenEmpty(of peer: Incarnation, question: UInt64? = nil) {
@@ -158,7 +141,7 @@ struct RingIntake: ~Copyable {
         return left
     }
 
-    /// Whether a ring has a record, be it that its memory has not come.
+    /// Whether a ring has a record, be it that there was no memory for it.
     var hasUntaken: Bool { rings.contains { $0?.hasUntaken == true } }
 
     mutating func endAllWhenEmpty() { endWhenEmpty { _ in true } }
@@ -169,14 +152,6 @@ struct RingIntake: ~Copyable {
             openRing(ring)
         }
         closeEmpty()
-    }
-
-    /// A peer has handed over the memory of a message; nil when it was lost on its way.
-    mutating func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
-        for case let ring? in rings where ring.peer == peer && !ring.isEnded {
-            ring.memoryCame(number, descriptor)
-            openRing(ring)
-        }
     }
 
     /// Takes nothing more, whatever waits.

@@ -1,4 +1,5 @@
 import CRunLoopShims
+import DequeModule
 import Synchronization
 import ZeroMQ
 
@@ -31,20 +32,14 @@ final class RingReceiver: @unchecked Sendable {
     @exclusivity(unchecked) var emptyLooks = 0
     /// Whether the ring ends when it is empty, because its sender is gone or sends no more.
     @exclusivity(unchecked) var isEnding = false
-    /// Memory of messages whose records have not been taken, by number; nil for memory that was lost on its way.
-    private var memories: [UInt64: OwnedDescriptor?] = [:]
-    /// A sender of this library hands over fewer.
-    private static let mostMemories = 16
+    /// The memory of messages whose records have not been taken, in their order; nil for memory that was lost on its way.
+    private var memories: Deque<OwnedDescriptor?> = []
     /// The ring's number among those of its port.
     @exclusivity(unchecked) var order: UInt64 = 0
     /// The peer's ring before this one, as long as that has messages. They come first.
     @exclusivity(unchecked) var former: RingReceiver?
-    /// Whether somebody looks each second whether the ring is stuck.
-    @exclusivity(unchecked) var isLookedAfter = false
-    /// Whether the first record's memory has not come yet.
+    /// Whether there was no memory for a copy of the first record.
     @exclusivity(unchecked) private var isBlocked = false
-    /// Whether memory of records before the known head does not come any more.
-    @exclusivity(unchecked) private var isMemoryLost = false
     /// Whether the sender cannot send any more, and what it has sent before is still to be taken.
     @exclusivity(unchecked) private(set) var isStopped = false
     /// Whether the receiver looks at the ring no more.
@@ -91,6 +86,8 @@ final class RingReceiver: @unchecked Sendable {
     struct Place {
         fileprivate(set) var offset: Int
         fileprivate var taken: UInt32
+        /// The messages before it that are in memory of their own.
+        fileprivate var large = 0
     }
 
     /// The place of the first record.
@@ -99,7 +96,7 @@ final class RingReceiver: @unchecked Sendable {
     enum Copy: ~Copyable {
         case frame(ZeroMQFrame)
         case nothing
-        /// The memory of the next message has not come yet, or there is none for its copy.
+        /// There is no memory for a copy of the next message.
         case missing
     }
 
@@ -107,15 +104,16 @@ final class RingReceiver: @unchecked Sendable {
     /// out.
     func copyNext(_ place: inout Place) -> Copy {
         let first = self.place
-        defer { (tail, taken, isBlocked) = (first.offset, first.taken, false) }
+        defer { (tail, taken) = (first.offset, first.taken) }
         (tail, taken) = (place.offset, place.taken)
         while !isEnded, case .record(let record) = look() {
-            guard let frame = copy(record) else { return .missing }
+            guard let frame = copy(record, after: place.large) else { return .missing }
             skip(record)
-            place = self.place
+            let large = place.large + (record.kind == RingMemory.Kind.large ? 1 : 0)
+            place = Place(offset: tail, taken: taken, large: large)
             if frame.count > 0 { return .frame(frame) }
         }
-        return isBlocked ? .missing : .nothing
+        return .nothing
     }
 
     private func skip(_ record: Record) {
@@ -155,7 +153,7 @@ final class RingReceiver: @unchecked Sendable {
     /// Whether a record waits, or something else that a taker has to see.
     var hasRecord: Bool { !isBlocked && hasUntaken && !isHeldBack }
 
-    /// Whether an earlier ring of the peer waits for memory.
+    /// Whether an earlier ring of the peer has a message for which there was no memory.
     private var isHeldBack: Bool { former.map { $0.isBlocked || $0.isHeldBack } ?? false }
 
     /// Whether a record waits, or something else, be it that it cannot be taken yet.
@@ -181,7 +179,7 @@ final class RingReceiver: @unchecked Sendable {
     private func know(_ word: UInt64) -> Bool {
         let head = word >> 2
         guard head < UInt64(memory.size), head & 7 == 0 else { return false }
-        (knownHead, mostTaken, isMemoryLost) = (Int(head), taken &+ queueLimit, false)
+        (knownHead, mostTaken) = (Int(head), taken &+ queueLimit)
         return true
     }
 
@@ -213,11 +211,8 @@ final class RingReceiver: @unchecked Sendable {
                 return .broken
             }
             if kind == RingMemory.Kind.large {
-                guard let (number, _) = large(at: tail + 8, count) else { return .broken }
-                if memories[number] == nil, !isMemoryLost {
-                    isBlocked = true
-                    return .nothing
-                }
+                let bytes = UnsafeRawBufferPointer(start: memory.records + tail + 8, count: count)
+                guard Large.read(bytes, limit: messageLimit) != nil else { return .broken }
             } else if kind != RingMemory.Kind.message || count > messageLimit {
                 return .broken
             }
@@ -230,55 +225,53 @@ final class RingReceiver: @unchecked Sendable {
 
     // MARK: Memory of its own
 
-    /// The number of the memory and the size of the message that the record at an offset announces.
-    private func large(at offset: Int, _ count: Int) -> (number: UInt64, size: Int)? {
-        Large.read(UnsafeRawBufferPointer(start: memory.records + offset, count: count), limit: messageLimit)
-    }
+    /// Hostile senders alone hand over more at a time.
+    private static let mostMemories = 16
 
-    /// The sender has handed over memory; nil when it was lost on its way.
-    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?) {
-        if memories.count < Self.mostMemories { memories[number] = .some(descriptor) }
+    /// Reads the bell's bytes, and keeps the memory that has come with them.
+    private func hear() {
+        unheard = 0
+        bell.hear { if memories.count < Self.mostMemories { memories.append($0) } }
     }
-
-    /// Memory that has not come does not come any more, except for records that the sender, which may live, sends from now
-    /// on. The head tells the two apart. The sender's counts prove nothing.
-    func loseMemories() {
-        // The next look finds a head that is rubbish.
-        if !isStopped { _ = know(memory.head.pointee.load(ordering: .acquiring)) }
-        isMemoryLost = true
-    }
-
-    /// Whether the first record is known to wait for its memory.
-    var waitsForMemory: Bool { isBlocked }
 
     /// Copies a record, and takes it; nil when no memory is left. The frame is empty when the memory of a large message was
     /// lost.
     func takeFrame(_ record: Record) -> ZeroMQFrame? {
-        let large = announced(by: record)
+        guard record.kind == RingMemory.Kind.large else {
+            guard let frame = copy(record) else { return nil }
+            take(record, size: frame.count)
+            return frame
+        }
+        // Read before the copy, because the sender may change it. It has counted a message that is lost, too.
+        let size = Large.read(record.bytes, limit: messageLimit) ?? 0
         guard let frame = copy(record) else { return nil }
-        if let large { memories[large.number] = nil }
-        // The sender has counted a message that is lost, too.
-        take(record, size: large?.size ?? frame.count)
+        if frame.count == 0 { warnLost() }
+        if !memories.isEmpty { memories.removeFirst() }
+        take(record, size: size)
         return frame
     }
 
+    private func warnLost() {
+        log.warning(
+            about: .process(sender.pid), once: "memory",
+            "a large message of \(ProcessIdentity(pid: sender.pid)) is lost: there was no descriptor left for its memory"
+        )
+    }
+
     /// Copies a record; nil when no memory is left. The frame is empty when the memory of a large message was lost.
-    private func copy(_ record: Record) -> ZeroMQFrame? {
+    /// - Parameter others: The number of messages before it in memory of their own that were not taken.
+    private func copy(_ record: Record, after others: Int = 0) -> ZeroMQFrame? {
         guard record.kind == RingMemory.Kind.large else {
             guard var frame = try? ZeroMQFrame(count: record.bytes.count) else { return nil }
             frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
             return frame
         }
-        guard let (number, size) = announced(by: record), let memory = memories[number] ?? nil else {
-            return ZeroMQFrame()
-        }
+        if memories.count <= others { hear() }
+        guard let size = Large.read(record.bytes, limit: messageLimit), others < memories.count,
+            let memory = memories[others]
+        else { return ZeroMQFrame() }
         guard var frame = try? ZeroMQFrame(count: size) else { return nil }
         return Large.read(memory, into: &frame) ? frame : ZeroMQFrame()
-    }
-
-    /// Reads again what a record announces, because the sender may have changed it; nil for a message in the ring.
-    private func announced(by record: Record) -> (number: UInt64, size: Int)? {
-        record.kind == RingMemory.Kind.large ? Large.read(record.bytes, limit: messageLimit) : nil
     }
 
     /// Takes nothing until ``open()``.
@@ -364,10 +357,7 @@ final class RingReceiver: @unchecked Sendable {
         guard !isEnded else { return }
         (isOpen, isBlocked, emptyLooks) = (true, false, 0)
         unheard += 1
-        if unheard >= bell.patience {
-            unheard = 0
-            _ = bell.hear()
-        }
+        if unheard >= bell.patience { hear() }
     }
 
     /// The records that wait, by the sender's word; at least one when there is one.
@@ -377,9 +367,17 @@ final class RingReceiver: @unchecked Sendable {
         return min(max(Int(Int32(bitPattern: count)), 1), Int(queueLimit))
     }
 
-    /// The bytes of messages in memory of their own that was handed over, and whose records were not taken.
+    /// The bytes of messages that wait in memory of their own. Reads the records alone, because a byte of the bell that is read
+    /// before the ring is open may be the only sign of a message.
     var memorySize: Int {
-        memories.values.reduce(0) { $0 + Int(clamping: $1.map { crl_memory_size($0.number) } ?? 0) }
+        let first = (tail, taken, knownHead, mostTaken)
+        defer { (tail, taken, knownHead, mostTaken) = first }
+        var size = 0
+        while !isEnded, case .record(let record) = look() {
+            if record.kind == RingMemory.Kind.large { size += Large.read(record.bytes, limit: messageLimit) ?? 0 }
+            skip(record)
+        }
+        return size
     }
 
     /// The records that were taken.

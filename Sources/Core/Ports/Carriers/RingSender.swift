@@ -22,7 +22,7 @@ struct RingSender: ~Copyable, @unchecked Sendable {
     private(set) var populated = 0
     /// The numbers of the records that wait and whose messages have memory of their own.
     private var handedOver: [UInt32] = []
-    /// Such messages wait for room beyond this number, because each holds a descriptor of the receiver's process.
+    /// Such messages wait for room beyond this number, because each takes memory, and counts against a limit of the user's.
     private static let mostHandedOver = 8
     /// Whether the receiver has ended the ring.
     private(set) var isEnded = false
@@ -138,9 +138,12 @@ struct RingSender: ~Copyable, @unchecked Sendable {
         ).exchanged
     }
 
-    /// Whether a message may go in memory of its own.
+    /// Whether a message may go in memory of its own. Such memory takes time, and goes to a receiver that has not ended the
+    /// ring.
     mutating func mayHandOver() -> Bool {
         lookForRoom()
+        noteEnd()
+        if isEnded { return false }
         // A number may be billions of records old.
         handedOver.removeAll { sent &- $0 > sent &- knownTaken }
         return handedOver.count < Self.mostHandedOver
@@ -155,6 +158,10 @@ struct RingSender: ~Copyable, @unchecked Sendable {
         let half = knownTaken &+ (sent &- knownTaken &+ 1) / 2
         memory.room.pointee.store(1 << 32 | UInt64(half), ordering: .sequentiallyConsistent)
         lookForRoom()
+        noteEnd()
+    }
+
+    private mutating func noteEnd() {
         if memory.head.pointee.load(ordering: .acquiring) & RingMemory.ended != 0 { isEnded = true }
     }
 

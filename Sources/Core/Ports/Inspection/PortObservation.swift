@@ -143,7 +143,7 @@ final class PortObservation: Sendable {
                 handlers: requests.handlers),
             queue: .init(
                 received: last.statistics.received, waiting: last.statistics.waiting,
-                limit: Int(port.right.queueLimit), observed: first.time.duration(to: last.time),
+                limit: port.limits.queue, observed: first.time.duration(to: last.time),
                 handled: last.statistics.received - first.statistics.received,
                 waitingBefore: first.statistics.waiting),
             senders: senders(first, last, taken, requests.counts),

@@ -180,13 +180,10 @@ struct HandOver: ~Copyable {
         }
         try awaitSilentSenders(&waiting)
         receiver.intake.stopRings()
-        // A sender hands over the memory of a large message before it announces the message.
-        let limit = min(deadline, .now + Self.patience)
         // A ring that is left here with records would take turns with its sender's next ring, out of order.
         let end = max(deadline, .now + Self.patience)
         var (copies, pause) = (receiver.intake.beginCopy(), UInt32(500))
         repeat {
-            if limit.hasPassed { receiver.intake.loseMemories() }
             waiting.taken += receiver.intake.takeAll(isLent: waiting.isLent, until: end)
             if waiting.isLent {
                 if receiver.intake.goOn(with: &copies) { return waiting.copies = copies.messages }
@@ -215,7 +212,7 @@ struct HandOver: ~Copyable {
     /// have been cut. Also the time in which senders answer whose messages are safe without their answer.
     private static let newcomersTime = Duration.seconds(3)
 
-    /// The time of a process that does not answer, and that has no ring, and of memory that was announced.
+    /// The time of a process that does not answer, and that has no ring.
     private static let patience = Duration.seconds(2)
 
     /// A ring is ended for both sides at once, whether or not its sender answers. A process that does not answer, and has no

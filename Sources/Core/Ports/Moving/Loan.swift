@@ -91,7 +91,7 @@ extension MachPort {
             receiveRight = ReceiveRight(offer: offer.right)
             // A message port stays one.
             let requests = receiver.requests.map { _ in RequestLedger(runtime.notices) }
-            standby = try MachPort(PortLimits(of: receiver.right), names, nil, requests: requests, of: port.id)
+            standby = try MachPort(receiver.limits, names, nil, requests: requests, of: port.id)
             standby.receiver.intake.pause()
             _ = try standby.receiver.exposure.directoryOfSocket()
             desk = try MachPort(queueLimit: 1000, messageLimit: 64 << 10, nameServer: names)

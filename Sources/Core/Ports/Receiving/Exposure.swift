@@ -22,9 +22,6 @@ final class Exposure: RegisteredPort {
         case abandoned
     }
 
-    /// The identity of the port, which stays when the port moves.
-    let publicID: PortID
-    private let right: WireRight
     private let channel: SendChannel
     private let intake: Intake
     private let registry: Registry
@@ -32,17 +29,13 @@ final class Exposure: RegisteredPort {
     let directoryPath: String
     private let state = Lock(State())
 
-    init(
-        _ right: WireRight, of publicID: PortID, _ channel: SendChannel, _ intake: Intake, _ registry: Registry,
-        directoryPath: String
-    ) {
-        (self.right, self.publicID) = (right, publicID)
+    init(_ channel: SendChannel, _ intake: Intake, _ registry: Registry, directoryPath: String) {
         (self.channel, self.intake, self.registry) = (channel, intake, registry)
         self.directoryPath = directoryPath
     }
 
-    /// The port at this home.
-    var id: PortID { right.id }
+    var id: PortID { channel.id }
+    var publicID: PortID { channel.publicID }
 
     // MARK: The socket
 
@@ -61,7 +54,7 @@ final class Exposure: RegisteredPort {
     }
 
     func exposedRight() throws(PortError) -> WireRight {
-        var right = right
+        var right = channel.right
         right.path = try exposeInOwnDirectory().path
         return right
     }

@@ -295,11 +295,8 @@ final class Intake: Sendable {
     /// Lets no ring send any more.
     func stopRings() { state.withLock { $0.inbox.rings.stopAll() } }
 
-    /// Whether a message of a ring waits for its memory.
+    /// Whether a message of a ring waits, because there was no memory for it.
     var hasUntakenInRings: Bool { state.withLock { $0.inbox.rings.hasUntaken } }
-
-    /// Memory that has not come does not come any more.
-    func loseMemories() { state.withLock { $0.inbox.rings.loseMemories() } }
 
     /// Takes what waits at a port that moves, and answers drain probes.
     /// - Parameters:
@@ -318,7 +315,7 @@ final class Intake: Sendable {
         return messages
     }
 
-    /// Copies of what waits in rings that were stopped, as far as its memory has come.
+    /// Copies of what waits in rings that were stopped.
     struct RingCopies {
         fileprivate var rest: ArraySlice<(ring: RingReceiver, place: RingReceiver.Place)>
         fileprivate(set) var messages: [LocalMessage] = []
@@ -332,7 +329,7 @@ final class Intake: Sendable {
     }
 
     /// Goes on with the copy.
-    /// - Returns: False when the memory of the next message has not come.
+    /// - Returns: False when there is no memory for the next one.
     func goOn(with copies: inout RingCopies) -> Bool {
         while let (ring, place) = copies.rest.first {
             var place = place

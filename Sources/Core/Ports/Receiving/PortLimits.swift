@@ -8,7 +8,7 @@ struct PortLimits: Sendable {
         (self.queue, self.bytes, self.message) = (queue, bytes, message)
     }
 
-    /// The limits of the port of a right.
+    /// The limits of the port of a right. No message may be larger than the byte limit.
     init(of right: WireRight) {
         self.init(
             queue: Int(right.queueLimit), bytes: right.byteLimit > 0 ? right.byteLimit : nil, message: right.limit)

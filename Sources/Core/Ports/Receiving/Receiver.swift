@@ -10,10 +10,7 @@ import Synchronization
 final class Receiver: LocalPort, CountedPort {
     /// The port at this home.
     let id: PortID
-    /// The identity of the port, which stays when the port moves: that of its first home.
-    let publicID: PortID
-    /// The right to send to the port, with its limits.
-    let right: WireRight
+    let limits: PortLimits
     /// The messages of this runtime.
     let queue: LocalQueue
     /// The way of this runtime's senders to the port.
@@ -45,8 +42,8 @@ final class Receiver: LocalPort, CountedPort {
     ) throws(PortError) {
         let channels = context.channels
         id = PortID(incarnation: channels.incarnation, number: context.ports.nextNumber())
-        self.publicID = publicID ?? id
-        right = try limits.right(id)
+        let right = try limits.right(id)
+        self.limits = PortLimits(of: right)
         let socket = try channels.sockets.makePull(
             for: id, highWaterMark: Int32(right.queueLimit), messageLimit: right.limit)
         let descriptor = try socket.watchedDescriptor()
@@ -56,7 +53,7 @@ final class Receiver: LocalPort, CountedPort {
         channel = channels.addOwnChannel(right, of: publicID, queue)
         takers = Takers(channel, descriptor)
         intake = Intake(socket, queue, byteLimit: right.byteLimit, channel, takers, handlers)
-        exposure = Exposure(right, of: self.publicID, channel, intake, context.registry, directoryPath: directoryPath)
+        exposure = Exposure(channel, intake, context.registry, directoryPath: directoryPath)
         channel.localPort = self
         context.ports.add(self)
         if Log.tellsMessages { intake.addTap(MessageLog(channel, requests)) }
@@ -65,6 +62,8 @@ final class Receiver: LocalPort, CountedPort {
     deinit { invalidate() }
 
     var identity: PortIdentity { channel.identity }
+    /// The identity of the port, which stays when the port moves: that of its first home.
+    var publicID: PortID { channel.publicID }
     var isValid: Bool { intake.isOpen }
 
     /// Nil for a port that was made here.

@@ -19,8 +19,8 @@ extension Receiver {
         }
         let sender = SenderCredentials(pid: credentials.pid, uid: credentials.uid, gid: credentials.gid)
         let ring = RingReceiver(
-            memory, bell, peer: peer.incarnation, sender: sender, queueLimit: Int(right.queueLimit),
-            messageLimit: right.limit, question: question)
+            memory, bell, peer: peer.incarnation, sender: sender, queueLimit: limits.queue,
+            messageLimit: limits.message, question: question)
         guard intake.add(ring, hear) else { return false }
         guard let lender = arrival?.lender else { return handOver(ring, [descriptor, other], to: peer) }
         lender.keep(descriptor, of: ring.peer, sender, at: id) { [self] isKept in
@@ -68,55 +68,18 @@ extension Receiver {
     ///   - question: The number of one ring's question; nil for all rings.
     ///   - isGone: Whether the last connection to the peer has ended.
     func endRings(of peer: Incarnation, question: UInt64? = nil, isGone: Bool = false) {
-        let rings = isGone ? rings(of: peer) : []
-        let hasEnded = rings.first.map { ProcessStatus.isEnding($0.sender.pid) } ?? false
+        let pid = isGone ? rings(of: peer).first?.sender.pid : nil
+        let hasEnded = pid.map(ProcessStatus.isEnding) ?? false
         if isGone { sendsByZeroMQ(peer, false) }
         intake.changeRings { rings in
             noteSent(by: rings, of: { $0 == peer })
-            if isGone { rings.loseMemories(of: peer, hasEnded: hasEnded) }
+            // The process writes nothing more, but a child of its may.
+            if hasEnded { rings.stopAll(of: peer) }
             rings.endWhenEmpty(of: peer, question: question)
         }
-        // Once, however often the peer's connections end.
-        if !hasEnded { for ring in rings where setLookedAfter(ring, true) == false { endLater(ring) } }
-    }
-
-    /// - Returns: The former value; nil without rings.
-    @discardableResult
-    private func setLookedAfter(_ ring: RingReceiver, _ isLookedAfter: Bool) -> Bool? {
-        intake.readRings { _ in exchange(&ring.isLookedAfter, with: isLookedAfter) }
     }
 
     private func rings(of peer: Incarnation) -> [RingReceiver] { intake.readRings { $0.rings(of: peer) } ?? [] }
-
-    private static let lookPeriod = Duration.seconds(1)
-
-    /// A process that lives may announce memory by its ring when no connection is left by which the memory could come, and
-    /// nobody reports its end any more.
-    private func endLater(_ ring: RingReceiver) {
-        let stuck = takenBeforeStuck(ring)
-        context.housekeeping.perform(after: Self.lookPeriod) { [weak self, weak ring] in
-            // A ring that has ended is released.
-            guard let self, let ring else { return }
-            // The end of the new connection begins this again.
-            if context.control.existing(ring.peer) != nil {
-                setLookedAfter(ring, false)
-                return
-            }
-            let isStuck = stuck != nil && stuck == takenBeforeStuck(ring)
-            if isStuck || ProcessStatus.isEnding(ring.sender.pid) {
-                // The process may write more, and the ring may be stuck once more. The call looks after it then.
-                setLookedAfter(ring, false)
-                endRings(of: ring.peer, isGone: true)
-            } else {
-                endLater(ring)
-            }
-        }
-    }
-
-    /// The number of records that were taken before one that waits for its memory; nil when none waits.
-    private func takenBeforeStuck(_ ring: RingReceiver) -> UInt32? {
-        intake.readRings { _ in ring.waitsForMemory ? ring.takenCount : nil } ?? nil
-    }
 
     /// Takes what waits in a peer's rings, and handles it, because the news of an end has come, which the messages precede.
     /// Called on the housekeeping thread.
@@ -170,17 +133,4 @@ extension Receiver {
 
     /// The peers with rings.
     var ringPeers: Set<Incarnation> { Set(rings.map(\.peer)) }
-
-    /// A peer has handed over the memory of a message of its ring.
-    func memoryCame(_ number: UInt64, _ descriptor: OwnedDescriptor?, of peer: Incarnation) {
-        if descriptor == nil, let ring = rings(of: peer).last {
-            log.warning(
-                about: .process(ring.sender.pid), once: "memory",
-                """
-                \(identity) lost a large message of \(ProcessIdentity(pid: ring.sender.pid)): there was no descriptor left \
-                for its memory
-                """)
-        }
-        intake.changeRings { $0.memoryCame(number, descriptor, of: peer) }
-    }
 }

@@ -85,7 +85,6 @@ extension PortRuntime: RuntimeEvents {
         case .noRing(let number, let question): channel(number)?.ringWasRefused(question)
         case .ringClosed(let number, let question): ports.port(number)?.endRings(of: sender, question: question)
         case .zeroMQ(let number, let isOpen): ports.port(number)?.sendsByZeroMQ(sender, isOpen)
-        case .memory(let number, let memory): ports.port(number)?.memoryCame(memory, descriptors.first, of: sender)
         case .wantsDescriptorSocket(let number, let question):
             guard let port = ports.port(number) else { return peer.tellInvalidated(number) }
             // The sender of a port that moves or ends goes on elsewhere, or learns the end.

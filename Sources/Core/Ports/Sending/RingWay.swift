@@ -29,14 +29,7 @@ extension SendChannel {
 
     /// Sends a frame by the ring, if it has room.
     func sendByRing(_ frame: borrowing ZeroMQFrame, _ state: inout ChannelState) -> Bool {
-        let outcome = state.ring.send(frame, sentCount: state.queue.sentCount + 1, channels.housekeeping) {
-            number, makeMemory in
-            guard let owner = channels.control.existing(id.incarnation), owner.hasRoom, let memory = makeMemory() else {
-                return false
-            }
-            return owner.sendAtOnce(.memory(id.number, number: number), [memory])
-        }
-        return note(outcome, &state)
+        note(state.ring.send(frame, sentCount: state.queue.sentCount + 1, channels.housekeeping), &state)
     }
 
     /// - Returns: Whether the message was sent.

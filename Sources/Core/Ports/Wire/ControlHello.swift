@@ -8,7 +8,7 @@
 ///                   reasons of failed requests
 struct ControlHello: Equatable {
     static let size = 32
-    static let version: UInt8 = 2
+    static let version: UInt8 = 3
     private static let magic: UInt32 = 0x5452_5053
 
     var version = Self.version

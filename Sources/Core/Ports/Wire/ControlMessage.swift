@@ -40,8 +40,6 @@ enum ControlMessage: Equatable {
     /// I have a connection of ZeroMQ to this port of yours, or none any more. With one, a process that is stopped may have
     /// messages in its memory.
     case zeroMQ(UInt64, isOpen: Bool)
-    /// Here is the memory with this number, for a message that the ring to this port of yours announces.
-    case memory(UInt64, number: UInt64)
     /// Give me a socket for the descriptors of messages to this port of yours. The answer, the messages and the end of the
     /// socket have the number of the question, which nobody can guess.
     case wantsDescriptorSocket(UInt64, question: UInt64)
@@ -113,7 +111,6 @@ enum ControlMessage: Equatable {
         case (16, 2): self = .ring(field(0), question: field(1))
         case (17, 2): self = .noRing(field(0), question: field(1))
         case (18, 2): self = .ringClosed(field(0), question: field(1))
-        case (19, 2): self = .memory(field(0), number: field(1))
         case (20, 2): self = .wantsDescriptorSocket(field(0), question: field(1))
         case (21, 2): self = .descriptorSocket(field(0), question: field(1))
         case (22, 2): self = .noDescriptorSocket(field(0), question: field(1))
@@ -149,7 +146,6 @@ enum ControlMessage: Equatable {
             case .ring(let number, let question): (16, [number, question])
             case .noRing(let number, let question): (17, [number, question])
             case .ringClosed(let number, let question): (18, [number, question])
-            case .memory(let number, let memory): (19, [number, memory])
             case .wantsDescriptorSocket(let number, let question): (20, [number, question])
             case .descriptorSocket(let number, let question): (21, [number, question])
             case .noDescriptorSocket(let number, let question): (22, [number, question])

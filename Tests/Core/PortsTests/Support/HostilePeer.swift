@@ -77,9 +77,9 @@ final class HostilePeer {
         move(headTo: offset + 8 + size)
     }
 
-    /// Announces a message in memory that never comes, and says that nothing was published.
+    /// Announces a message whose memory does not come, and says that nothing was published.
     func announce(at offset: Int) {
         memory.published.pointee.store(0, ordering: .relaxed)
-        write(RingMemory.Kind.large, [UInt64(100 + offset), 4], at: offset)
+        write(RingMemory.Kind.large, [4, 0], at: offset)
     }
 }
