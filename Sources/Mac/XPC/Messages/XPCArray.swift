@@ -31,6 +31,10 @@ public struct XPCArray: Sendable, Hashable {
     }
 }
 
+extension XPCValue {
+    var array: XPCArray? { if case .array(let value) = self { XPCArray(value) } else { nil } }
+}
+
 extension XPCArray: CustomDebugStringConvertible {
     /// The values.
     public var debugDescription: String { "\(values)" }

@@ -16,7 +16,7 @@ import TypedPorts
 public struct XPCDictionary: Sendable {
     var values: [String: XPCValue]
     /// The message that the dictionary has come with.
-    private let origin: XPCReceivedMessage?
+    let origin: XPCReceivedMessage?
 
     /// Makes an empty dictionary.
     public init() { self.init([:]) }
@@ -40,14 +40,13 @@ public struct XPCDictionary: Sendable {
     /// Copies the keys and values into another dictionary, whose own values of these keys are replaced.
     public func copy(into destination: inout XPCDictionary) { destination.values.merge(values) { $1 } }
 
-    /// Whether the sender of this dictionary meets a requirement; false when it has not come with a message.
-    public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool {
-        origin?.senderSatisfies(requirement) ?? false
-    }
-
     /// Sends a reply to the sender of this dictionary, and does not wait. Nothing happens when the dictionary has not come
     /// with a message, or its sender expects no reply. The first reply counts.
     public func reply(_ reply: XPCDictionary) { origin?.reply(reply.values) }
+}
+
+extension XPCValue {
+    var dictionary: XPCDictionary? { if case .dictionary(let value) = self { XPCDictionary(value) } else { nil } }
 }
 
 extension XPCDictionary: Hashable {

@@ -114,3 +114,15 @@ public struct XPCPeerRequirement: Sendable {
         return "process \(sender.pid) has user \(sender.uid) and group \(sender.gid)"
     }
 }
+
+extension XPCReceivedMessage {
+    /// Whether the sender meets a requirement.
+    public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool { requirement.refusal(of: sender) == nil }
+}
+
+extension XPCDictionary {
+    /// Whether the sender of this dictionary meets a requirement; false when it has not come with a message.
+    public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool {
+        origin?.senderSatisfies(requirement) ?? false
+    }
+}

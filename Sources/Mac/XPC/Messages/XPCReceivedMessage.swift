@@ -70,11 +70,6 @@ public struct XPCReceivedMessage: Sendable {
     /// The process that sent the message, in the kernel's words. Not in Apple's module.
     public var sender: SenderCredentials? { message.sender }
 
-    /// Whether the sender meets a requirement.
-    public func senderSatisfies(_ requirement: XPCPeerRequirement) -> Bool {
-        requirement.refusal(of: message.sender) == nil
-    }
-
     /// Sends an error in place of the reply.
     func fail(_ text: String) {
         guard let replyRight, let counts else { return }

@@ -31,8 +31,6 @@ indirect enum XPCValue: Sendable, Hashable {
     var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
     var string: String? { if case .string(let value) = self { value } else { nil } }
     var bytes: [UInt8]? { if case .bytes(let value) = self { value } else { nil } }
-    var array: XPCArray? { if case .array(let value) = self { XPCArray(value) } else { nil } }
-    var dictionary: XPCDictionary? { if case .dictionary(let value) = self { XPCDictionary(value) } else { nil } }
     var descriptor: MessageDescriptor? { if case .descriptor(let value) = self { value } else { nil } }
     var endpoint: XPCEndpoint? { if case .endpoint(let value) = self { value } else { nil } }
     var uuid: UUIDBytes? {

@@ -48,7 +48,7 @@ final class SessionCore: Sendable {
     }
 
     /// Retains the session, and a listener's handle, until the session has ended.
-    private func retainItself(_ handle: XPCSession? = nil) throws(XPCRichError) {
+    private func retainItself(_ handle: (any Sendable)? = nil) throws(XPCRichError) {
         try state.withLock { (state) throws(XPCRichError) in
             if case .ended(let error) = state.phase { throw error }
             (state.itself, state.handle) = (self, handle)
@@ -123,7 +123,7 @@ final class SessionCore: Sendable {
     ///   - remote: Where the client takes the session's messages.
     ///   - handle: The object that handlers may refer to.
     /// - Returns: The right to send to the listener's end.
-    func accept(_ remote: RemoteMessagePort, _ handle: XPCSession) throws -> MachPort.SendRight {
+    func accept(_ remote: RemoteMessagePort, _ handle: any Sendable) throws -> MachPort.SendRight {
         // The listener's handler may have activated the session itself.
         let activated = state.withLock { state -> DispatchQueue? in
             if case .connecting = state.phase { state.queue } else { nil }

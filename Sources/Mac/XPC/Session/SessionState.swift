@@ -54,9 +54,9 @@ struct SessionState {
     /// Watches the other end's port.
     var watch: InvalidationWatch?
     /// An active session retains itself.
-    var itself: SessionCore?
+    var itself: (any Sendable)?
     /// A listener's active session keeps the object that its handlers may refer to.
-    var handle: XPCSession?
+    var handle: (any Sendable)?
     /// Whether nobody refers to the client's session, which ends after its last reply.
     var isReleased = false
     /// Sends what is in the outbox; nil when nobody does.
