@@ -29,6 +29,7 @@ let modules: [(name: String, floors: [[String]])] = [
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),
     ("XPC", [[""], ["Messages"], ["Session"], ["Listener"]]),
     ("NATSPorts", [["Wire"], ["Connection"], ["Asking", "Serving"], [""]]),
+    ("Workers", [["Supervision", "Output"], ["Worker"], ["Queue"], ["Pool"], [""]]),
     ("portctl", [["Terminal"], ["Reports"], ["Drawing", "Options"], ["Commands"], [""]]),
 ]
 
@@ -188,7 +189,7 @@ struct Uses {
                 dots = byte == UInt8(ascii: ".") ? dots + 1 : 0
                 if byte == UInt8(ascii: "(") {
                     let isResult = last == UInt8(ascii: ">") && lastButOne == UInt8(ascii: "-")
-                    tuples.append(isResult || ":=[,({".utf8.contains(last))
+                    tuples.append(isResult || ":=[,({<".utf8.contains(last))
                 }
                 if byte == UInt8(ascii: ")") { _ = tuples.popLast() }
                 if byte != UInt8(ascii: " "), byte != UInt8(ascii: "\n") { (word, last, lastButOne) = ("", byte, last) }
@@ -279,7 +280,7 @@ struct Declarations {
         switch keyword {
         case "import": imports.insert(rest)
         case "class", "struct", "enum", "protocol", "actor", "extension":
-            if keyword != "extension", scope == nil || access != "private" { insert(name, access, to: \.types) }
+            if keyword != "extension" { insert(name, access, to: \.types) }
             let opened = Scope(
                 indentation: indentation, isPublic: access == "public",
                 lendsAccess: keyword == "protocol" || keyword == "extension" || keyword == "enum")
@@ -290,7 +291,7 @@ struct Declarations {
                 }
             }
         case "typealias":
-            if scope == nil || access != "private" { insert(name, access, to: \.types) }
+            insert(name, access, to: \.types)
             // The labels of a tuple are used as members are.
             for label in labels(rest) { insert(label, access, to: \.members) }
         case "func": insert(name, access, to: \.members)

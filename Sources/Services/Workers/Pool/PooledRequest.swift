@@ -31,6 +31,14 @@ struct PooledRequest {
 extension WorkerPool {
     func slot(of key: any Hashable & Sendable) -> Int { Int(UInt(bitPattern: key.hashValue) % UInt(count)) }
 
+    /// The error of a request that has found no worker in time.
+    func found(noWorker pooled: PooledRequest) -> WorkerPoolError {
+        if let reason = reasonForNoWorker {
+            return .noWorker(pool: name, after: pooled.timeout, reason: reason)
+        }
+        return pooled.timedOut(name, wasHandled: false)
+    }
+
     /// A request does not wait for a worker any more. It leaves a worker that comes at the last moment.
     func giveUp(_ place: PoolQueue.Place) {
         if queue.withdraw(place) { return }

@@ -1,8 +1,10 @@
+import Glibc
+import Logging
 import TypedPorts
 
 extension WorkerPool {
     /// How a pool treats its workers and its requests. Each has a default.
-    public struct Options: Sendable {
+    public struct Options: Sendable, WorkerOptions {
         /// The workers that are started and ready beside the pool's count. When a worker ends, a spare takes its place at
         /// once, so that no request waits for the start of a process. The default is 0.
         public var spares = 0
@@ -55,18 +57,38 @@ extension WorkerPool {
             try PortError.check("intensity.most", intensity.most, in: 0...Int.max)
         }
     }
-}
 
-/// A worker of a pool. See ``WorkerPool/workers``.
-public struct WorkerStatus: Sendable, Hashable {
-    /// The name in errors and the log.
-    public let name: String
-    /// The process.
-    public let pid: Int32
-    /// The requests that were given to it and have no outcome yet. The last one may still be on its way there.
-    public let requestsInProgress: Int
-    /// The requests that it has had, with those in progress.
-    public let requests: Int
-    /// Whether it is one of the pool's ``WorkerPool/Options/spares``, and waits for the end of another worker.
-    public let isSpare: Bool
+    /// The place where the workers' standard output and standard error go.
+    public enum Output: Sendable {
+        /// The files that the program's configuration names: this process's own unless it names others.
+        case inherited
+        /// A log: each line becomes a record, with the metadata `worker` and `pid`. Lines of the standard output have the
+        /// level `info`, and lines of the standard error `notice`. A stream for which the program's configuration names
+        /// a file goes there.
+        ///
+        /// A line over 4 KiB becomes several records, and empty lines are left out. A thread of the pool calls the
+        /// logger. While the logger blocks, the workers wait with what they write.
+        case log(Logger)
+
+        var logger: Logger? { if case .log(let logger) = self { logger } else { nil } }
+    }
+
+    /// The folder for a worker's temporary files, which `TMPDIR` names.
+    public enum TemporaryFolder: Sendable, Hashable {
+        /// The folder that the environment of the program's configuration names.
+        case inherited
+        /// A folder for each worker alone, inside the folder of this path, with the mode 0700. It is removed, with all that
+        /// is in it, when the worker has ended, however it has ended.
+        ///
+        /// When the process of the pool is killed, its folders stay. The next run of a pool with the same path and
+        /// user removes them.
+        case own(inside: String)
+
+        /// A folder for each worker alone, inside this process's own temporary folder.
+        public static var own: TemporaryFolder {
+            .own(inside: getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp")
+        }
+
+        var parent: String? { if case .own(let parent) = self { parent } else { nil } }
+    }
 }

@@ -67,11 +67,6 @@ public final class Supervisor: Sendable {
             (self.name, self.restart, self.run) = (name, restart, run)
         }
 
-        /// Makes a child of a pool.
-        public init(_ pool: WorkerPool, restart: Restart = .permanent) {
-            self.init(pool.name, restart: restart) { try await pool.run() }
-        }
-
         /// Makes a child of another supervisor.
         public init(_ name: String, _ supervisor: Supervisor, restart: Restart = .permanent) {
             self.init(name, restart: restart) { try await supervisor.run() }

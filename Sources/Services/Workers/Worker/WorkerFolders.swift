@@ -5,25 +5,6 @@ import Ports
 import RunLoopLocks
 import RunLoops
 
-extension WorkerPool {
-    /// The folder for a worker's temporary files, which `TMPDIR` names.
-    public enum TemporaryFolder: Sendable, Hashable {
-        /// The folder that the environment of the program's configuration names.
-        case inherited
-        /// A folder for each worker alone, inside the folder of this path, with the mode 0700. It is removed, with all that
-        /// is in it, when the worker has ended, however it has ended.
-        ///
-        /// When the process of the pool is killed, its folders stay. The next run of a pool with the same path and
-        /// user removes them.
-        case own(inside: String)
-
-        /// A folder for each worker alone, inside this process's own temporary folder.
-        public static var own: TemporaryFolder {
-            .own(inside: getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp")
-        }
-    }
-}
-
 /// The temporary folders of the workers of one run of a pool. They are in one folder, which is locked as long as this
 /// process lives: the kernel unlocks it at the end of the process, and then it may be swept.
 final class WorkerFolders: Sendable {

@@ -1,4 +1,5 @@
 import Glibc
+import Logging
 import Ports
 
 /// The log and the folders that the workers of one run of a pool share.
@@ -8,9 +9,12 @@ struct PoolSurroundings: Sendable {
     /// The temporary folders of the workers; nil when they inherit one.
     let folders: WorkerFolders?
 
-    init(_ options: WorkerPool.Options) async throws {
-        output = if case .log(let logger) = options.output { try await OutputLog(logger) } else { nil }
-        folders = if case .own(let parent) = options.temporaryFolder { try WorkerFolders(inside: parent) } else { nil }
+    /// - Parameters:
+    ///   - logger: The log; nil when the workers inherit their streams.
+    ///   - parent: The path of the folder for their folders; nil when they inherit one.
+    init(logger: Logger?, foldersInside parent: String?) async throws {
+        output = if let logger { try await OutputLog(logger) } else { nil }
+        folders = if let parent { try WorkerFolders(inside: parent) } else { nil }
     }
 
     /// Starts a worker.

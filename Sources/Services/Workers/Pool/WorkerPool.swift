@@ -120,7 +120,8 @@ public final class WorkerPool: Sendable {
     /// The whole of a run that has begun.
     func work(_ run: Run) async throws(WorkerPoolError) {
         do {
-            let surroundings = try await PoolSurroundings(options)
+            let surroundings = try await PoolSurroundings(
+                logger: options.output.logger, foldersInside: options.temporaryFolder.parent)
             let endReport = nameServer.report(pool: { self.report })
             await lookAfterAll(run, surroundings)
             endReport()
@@ -173,13 +174,8 @@ public final class WorkerPool: Sendable {
         run.stopping.set(())
     }
 
-    /// The error of a request that has found no worker in time.
-    func found(noWorker pooled: PooledRequest) -> WorkerPoolError {
-        if queue.workers.isEmpty, let reason = guarded.withLock({ $0.failure }) {
-            return .noWorker(pool: name, after: pooled.timeout, reason: reason)
-        }
-        return pooled.timedOut(name, wasHandled: false)
-    }
+    /// Why there is no worker; nil when there is one, or none has failed to start.
+    var reasonForNoWorker: String? { queue.workers.isEmpty ? guarded.withLock { $0.failure } : nil }
 
     /// The workers that run, and what they do.
     public var workers: [WorkerStatus] { queue.statuses }
@@ -261,5 +257,12 @@ public final class WorkerPool: Sendable {
         let end = await worker.watch { [queue] in queue.isBusy(member) }
         if worker.hadToBeKilled { guarded.withLock { $0.killed.append(worker.name) } }
         return (end, queue.remove(member))
+    }
+}
+
+extension Supervisor.Child {
+    /// Makes a child of a pool.
+    public init(_ pool: WorkerPool, restart: Supervisor.Restart = .permanent) {
+        self.init(pool.name, restart: restart) { try await pool.run() }
     }
 }

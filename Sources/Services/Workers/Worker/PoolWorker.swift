@@ -3,13 +3,24 @@ import RunLoopLocks
 import RunLoops
 import TypedPorts
 
+/// The options of a pool that concern each worker.
+protocol WorkerOptions: Sendable {
+    var requestsPerWorker: Int { get }
+    var memoryLimit: Int? { get }
+    var startTime: Duration { get }
+    var hangTime: Duration { get }
+    var pingPeriod: Duration? { get }
+    var pingTime: Duration { get }
+    var stopTime: Duration { get }
+}
+
 /// One worker of a pool, from its start to its end.
 final class PoolWorker: Sendable {
     /// With the process's number.
     let name: String
     let process: WorkerProcess
     let client: RequestClient
-    private let options: WorkerPool.Options
+    private let options: any WorkerOptions
     private let state = Lock(State())
     private let ended = OneShot<WorkerEnd>()
     /// How the worker has ended, for its requests: known before its end when it crashes, because it may write a backtrace.
@@ -27,7 +38,7 @@ final class PoolWorker: Sendable {
     }
 
     static func launch(
-        _ title: WorkerTitle, _ program: WorkerProcess.Configuration, _ options: WorkerPool.Options,
+        _ title: WorkerTitle, _ program: WorkerProcess.Configuration, _ options: any WorkerOptions,
         _ surroundings: PoolSurroundings, _ nameServer: PortNameServer
     ) async throws -> PoolWorker {
         try Task.checkCancellation()
@@ -56,7 +67,7 @@ final class PoolWorker: Sendable {
         }
     }
 
-    private init(_ name: String, _ process: WorkerProcess, _ options: WorkerPool.Options) throws(CheckInError) {
+    private init(_ name: String, _ process: WorkerProcess, _ options: any WorkerOptions) throws(CheckInError) {
         self.name = "\(name) (pid \(process.pid))"
         self.process = process
         self.options = options
