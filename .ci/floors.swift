@@ -30,6 +30,7 @@ let modules: [(name: String, floors: [[String]])] = [
     ("XPC", [[""], ["Messages"], ["Session"], ["Listener"]]),
     ("NATSPorts", [["Wire"], ["Connection"], ["Asking", "Serving"], [""]]),
     ("Workers", [["Supervision", "Output"], ["Worker"], ["Queue"], ["Pool"], [""]]),
+    ("Activation", [["Files", "Messages"], ["Keeping", "Service"], [""]]),
     ("portctl", [["Terminal"], ["Reports"], ["Drawing", "Options"], ["Commands"], [""]]),
 ]
 
