@@ -29,8 +29,15 @@ let modules: [(name: String, floors: [[String]])] = [
     ("TypedPorts", [["Coding"], ["Requests"], ["Streams"], ["Callbacks", "CheckIn"], [""]]),
     ("XPC", [[""], ["Messages"], ["Session"], ["Listener"]]),
     ("NATSPorts", [["Wire"], ["Connection"], ["Asking", "Serving"], [""]]),
+    ("PortsInspection", [[""]]),
     ("Workers", [["Supervision", "Output"], ["Worker"], ["Queue"], ["Pool"], [""]]),
     ("Activation", [["Files", "Messages"], ["Keeping", "Service"], [""]]),
+    ("Systemd", [[""]]),
+    (
+        "CoreFoundationPorts",
+        [["Objects"], [""], ["CFFileDescriptor", "CFMachPort", "CFMessagePort", "CFNotificationCenter"]]
+    ),
+    ("FoundationPorts", [["Loops"], ["Ports"], ["Names"], [""]]),
     ("portctl", [["Terminal"], ["Reports"], ["Drawing", "Options"], ["Commands"], [""]]),
 ]
 
@@ -43,6 +50,8 @@ let standard = Set(
 
 /// Members of other types whose names a higher floor declares, too, by module: with the type of each.
 let foreign: [String: [Substring: String]] = [
+    "CoreFoundationPorts": ["address": "mach_msg_ool_descriptor_t"],
+    "FoundationPorts": ["post": "NotificationCenter", "withUnsafeBytes": "RawSpan"],
     "Ports": ["control": "Unicode.GeneralCategory", "handler": "Logger"],
     "RunLoops": [
         "cancelAll": "TaskGroup", "events": "crl_event", "isDisjoint": "OptionSet", "poll": "Glibc", "read": "Glibc",
