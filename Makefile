@@ -3,7 +3,10 @@
 SWIFT ?= swift
 PREFIX ?= /usr/local
 SHELL := /bin/bash
-# SwiftPM passes the traits to the compiler in the order of a set. With another order, it builds everything again.
+# portctl and wordcount need more than the default trait. SwiftPM passes the traits to the compiler in the order of a set.
+# With another order, or with other traits, it builds everything again.
+TRAITS = --traits Ports,CommandLine
+comma := ,
 PROGRESS = SWIFT_DETERMINISTIC_HASHING=1 .ci/progress
 # A build that shows that it goes on.
 BUILD = $(PROGRESS) $(SWIFT) build
@@ -86,7 +89,7 @@ dependencies:
 
 run: dependencies
 	@[ -d .build/release ] || echo "Building wordcount: the first build takes two to three minutes on two processors."
-	@$(BUILD) -c release --product wordcount
+	@$(BUILD) $(TRAITS) -c release --product wordcount
 	@echo; echo "wordcount --summary Sources Examples Tests"
 	@"$$($(SWIFT) build -c release --show-bin-path)/wordcount" --summary Sources Examples Tests
 
@@ -96,14 +99,14 @@ LONG_TESTS := \.(CProgram|OtherLanguages|GeneratedScript|GeneratedValue|Header|R
 test: dependencies
 	@$(call REQUIRE_COMMAND,python3,python3)
 	@[ -d .build/debug ] || echo "Building the library, the examples and the tests: the first build takes several minutes."
-	@$(BUILD) --build-tests
+	@$(BUILD) $(TRAITS) --build-tests
 	@$(MAKE) --no-print-directory examples BUILD=:
 	@SWIFT="$(SWIFT)" .ci/tests --skip '$(LONG_TESTS)'
 
 # The rest of what a change can break.
 test-all: dependencies
 	@$(call REQUIRE_COMMAND,g++,g++)
-	@$(BUILD) --build-tests
+	@$(BUILD) $(TRAITS) --build-tests
 	@echo "the long tests"
 	@SWIFT="$(SWIFT)" .ci/tests --filter '$(LONG_TESTS)'
 	@echo "the tests of ports once more, by ZeroMQ alone"
@@ -119,12 +122,12 @@ test-tsan test-asan: export ORACLE_SCRIPTS ?= 500
 test-tsan test-asan: export TSAN_OPTIONS ?= allocator_may_return_null=1:report_thread_leaks=0
 test-tsan test-asan: export ASAN_OPTIONS ?= allocator_may_return_null=1:detect_leaks=0
 
-TSAN = --sanitize thread -Xswiftc -DTHREAD_SANITIZER --scratch-path .build/tsan
+TSAN = $(TRAITS) --sanitize thread -Xswiftc -DTHREAD_SANITIZER --scratch-path .build/tsan
 test-tsan: dependencies
 	@$(BUILD) --build-tests $(TSAN)
 	@$(SWIFT) test --skip-build --no-parallel --disable-xctest $(TSAN)
 
-ASAN = --sanitize address --scratch-path .build/asan
+ASAN = $(TRAITS) --sanitize address --scratch-path .build/asan
 test-asan: dependencies
 	@$(BUILD) --build-tests $(ASAN)
 	@$(SWIFT) test --skip-build --no-parallel --disable-xctest $(ASAN)
@@ -143,7 +146,7 @@ COMPARE = failed=; \
 
 # Those in C are compiled as their users do it.
 examples: dependencies
-	@$(BUILD)
+	@$(BUILD) $(TRAITS)
 	@bin=$$PWD/.build/debug; set -e; \
 	$(MAKE) --no-print-directory install-library LIBRARY="$$bin/libCFPorts.so" DESTDIR= PREFIX="$$bin/c"; \
 	export PKG_CONFIG_PATH="$$bin/c/lib/pkgconfig"; \
@@ -176,11 +179,10 @@ install: install-portctl install-library
 # With Swift's libraries inside: it runs where there is no Swift, but it needs libzmq. It knows NATS, and needs libnats,
 # where libnats is installed. NATS=1 installs libnats, and NATS= builds a portctl without it.
 NATS ?= $(shell pkg-config --exists libnats 2>/dev/null && echo 1)
-WITH_NATS = --traits Ports,CommandLine,NATS
 install-portctl: dependencies
 	@if [ -n "$(NATS)" ]; then $(call REQUIRE,libnats,libnats-dev); fi
-	@$(BUILD) -c release --scratch-path .build/install --static-swift-stdlib -Xlinker -s $(if $(NATS),$(WITH_NATS)) \
-		--product portctl
+	@$(BUILD) $(TRAITS)$(if $(NATS),$(comma)NATS) -c release --scratch-path .build/install --static-swift-stdlib \
+		-Xlinker -s --product portctl
 	@bin=$$($(SWIFT) build -c release --scratch-path .build/install --show-bin-path)/portctl; \
 	to="$(DESTDIR)$(PREFIX)"; share="$$to/share"; set -e; \
 	install -D -m 755 "$$bin" "$$to/bin/portctl"; \
@@ -202,7 +204,7 @@ TOOLCHAIN = $$($(SWIFT) -print-target-info | sed -n 's|.*"runtimeResourcePath": 
 install-library: dependencies
 	@library="$(LIBRARY)"; set -e; \
 	if [ -z "$$library" ]; then \
-		$(BUILD) -c release --product CFPorts -Xlinker -s -Xlinker -soname=libCoreFoundationPorts.so; \
+		$(BUILD) $(TRAITS) -c release --product CFPorts -Xlinker -s -Xlinker -soname=libCoreFoundationPorts.so; \
 		library="$$($(SWIFT) build -c release --show-bin-path)/libCFPorts.so"; \
 	fi; \
 	to="$(DESTDIR)$(PREFIX)"; \
@@ -228,16 +230,16 @@ simulate: dependencies
 # ORACLE_SEED=<number> starts from another seed than 0. The long forms of the tests of load take some minutes, and
 # SOAK_MINUTES=<number> says how long all of them mixed go on after that.
 soak: dependencies
-	@$(BUILD) --build-tests
-	@ORACLE_SCRIPTS=50000 $(SWIFT) test --skip-build --disable-xctest --filter GeneratedScriptTests
+	@$(BUILD) $(TRAITS) --build-tests
+	@ORACLE_SCRIPTS=50000 $(SWIFT) test $(TRAITS) --skip-build --disable-xctest --filter GeneratedScriptTests
 	@$(MAKE) --no-print-directory soak-ports
 
 LOAD_PORTS := Load|Kill|Liveness|NameScale|BackPressure|NameRace|Ending|Exit|HostileInput|Limit|Connection|Process|Ring|Loan|MovingPort|MovingPortKill|RequestOutcome
 LOAD_TESTS := PortsTests\.($(LOAD_PORTS))Tests|(TypedPorts|XPC)Tests\.GrowthTests|WorkersTests\.(Pool|WorkerPool).*Tests|ActivationTests\.ActivatorTests
 soak-ports: dependencies
-	@$(BUILD) --build-tests
-	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'
-	@SOAK=1 $(SWIFT) test --skip-build --disable-xctest --no-parallel --filter 'PortsTests\.SoakTests'
+	@$(BUILD) $(TRAITS) --build-tests
+	@SOAK=1 $(SWIFT) test $(TRAITS) --skip-build --disable-xctest --no-parallel --filter '$(LOAD_TESTS)'
+	@SOAK=1 $(SWIFT) test $(TRAITS) --skip-build --disable-xctest --no-parallel --filter 'PortsTests\.SoakTests'
 
 # Swift's own choice of coverage is one that libFuzzer does not read any more, and in a release build the options for
 # another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Core/Fuzz/Corpus,

@@ -26,11 +26,13 @@ let package = Package(
         .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
-    // A package that uses less than all of the products names the traits of what it uses, and fetches no more.
+    // A package names the traits of what it uses, and fetches no more. One trait alone is the default: SwiftPM passes traits to
+    // the compiler in the order of a set, and another order builds everything again.
     traits: [
-        .default(enabledTraits: ["Ports", "CommandLine"]),
+        .default(enabledTraits: ["Ports"]),
         .trait(name: "Ports", description: "The library Ports, which needs swift-log."),
-        .trait(name: "CommandLine", description: "The command portctl, which needs swift-argument-parser."),
+        .trait(
+            name: "CommandLine", description: "The commands portctl and wordcount, which need swift-argument-parser."),
         .trait(name: "Metrics", description: "The library PortsMetrics, which needs swift-metrics."),
         .trait(name: "Tracing", description: "The library PortsTracing, which needs swift-distributed-tracing."),
         .trait(name: "NATS", description: "The library NATSPorts, which needs libnats."),
@@ -303,7 +305,7 @@ for (folder, command, dependencies) in [
     ("Scrolling", "scrolling", ["RunLoops"]), ("MainQueue", "main-queue", ["RunLoops"]),
     ("EventQueue", "event-queue", ["RunLoops"]), ("LoaderThread", "loader-thread", ports),
     ("Hello", "hello", ports), ("MachPortCheckIn", "mach-port-check-in", ports), ("NamedPort", "named-port", ports),
-    ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports + [argumentParser]),
+    ("MessagePorts", "message-ports", ports), ("NameService", "name-service", ports),
     ("RunLoopMessagePort", "run-loop-message-port", ["CoreFoundationPorts"]),
     ("Dictionary", "dictionary", ports + ["TypedPorts"]), ("Tally", "tally", ["RunLoops", "TypedPorts"]),
     ("Workers", "workers", ports + ["TypedPorts"]), ("Thumbnails", "thumbnails", ["Workers"]),

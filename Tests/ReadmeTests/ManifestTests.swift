@@ -37,6 +37,18 @@ struct ManifestTests {
         #expect(commands.contains("--traits Ports,CommandLine,NATS") == (wish == "1"))
     }
 
+    /// A second default trait would come in another order now and then, and SwiftPM would build everything again.
+    @Test func `one trait is the default, and make names those of its builds`() throws {
+        #expect(try Repository.text("Package.swift").contains(#".default(enabledTraits: ["Ports"]),"#))
+        // Other packages name their own.
+        let traits = /\$\((?:TRAITS|TSAN|ASAN|COMPANIONS|MIGRATE)\)|--package-path/
+        let builds = try Repository.text("Makefile").split(separator: "\n").filter {
+            $0.hasPrefix("\t") && $0.contains("$(BUILD) ")
+        }
+        #expect(builds.count > 10)
+        #expect(builds.filter { !$0.contains(traits) } == [])
+    }
+
     @Test func `the Swift Package Index builds the documentation that make builds`() throws {
         let listed = try Repository.text(".spi.yml").matches(of: /(?m)^ {8}- (\w+)$/).map { $0.1 }
         let documented = try #require(Repository.text("Makefile").firstMatch(of: /(?m)^DOCUMENTED = (.*)$/)).1

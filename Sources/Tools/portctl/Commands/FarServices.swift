@@ -1,4 +1,4 @@
-#if NATS
+#if CommandLine && NATS
     import ArgumentParser
     import NATSPorts
     import Ports
