@@ -324,12 +324,14 @@ bench-check: dependencies
 	@Benchmarks/check-instructions \
 		"$$($(SWIFT) build -c release --package-path Benchmarks --show-bin-path)/instructions" $(UPDATE)
 
-# One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one.
+# One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one. The plugin builds once for
+# each module. Without the order of traits that PROGRESS keeps, each of these builds would compile everything again.
 DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts Workers Activation Systemd PortsInspection PortsMetrics PortsTracing NATSPorts FoundationPorts CoreFoundationPorts XPC ZeroMQ
 docs: dependencies
 	@$(call REQUIRE,libnats,libnats-dev)
 	@mkdir -p .build/documentation
-	@SWIFT_PORTS_DOCS=1 $(SWIFT) package --enable-all-traits --scratch-path .build/docs --allow-writing-to-directory .build/documentation \
+	@SWIFT_PORTS_DOCS=1 $(PROGRESS) $(SWIFT) package --enable-all-traits --scratch-path .build/docs \
+		--allow-writing-to-directory .build/documentation \
 		generate-documentation --enable-experimental-combined-documentation $(DOCUMENTED:%=--target %) \
 		--default-code-listing-language swift --warnings-as-errors --output-path .build/documentation
 	@.ci/documentation-root .build/documentation $(DOCUMENTED)
