@@ -39,19 +39,10 @@ struct ServiceLog: Sendable {
 
     private static let mostBytes = 2048
 
-    /// The last lines since the last start.
+    /// The last lines since the last start, also one whose end is missing.
     func lastLines(_ count: Int) -> [String] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return [] }
-        defer { close(descriptor) }
-        let end = Int(lseek(descriptor, 0, SEEK_END))
-        let from = max(start, end - Self.mostBytes)
-        guard end > from else { return [] }
-        let bytes = [UInt8](unsafeUninitializedCapacity: end - from) { buffer, count in
-            count = max(0, pread(descriptor, buffer.baseAddress, buffer.count, from))
-        }
-        // The first line may be without its begin.
-        let lines = bytes.split(separator: UInt8(ascii: "\n")).dropFirst(from > start ? 1 : 0)
-        return lines.suffix(count).map { String(decoding: $0, as: UTF8.self) }
+        var tail = LogTail(path, from: start)
+        let lines = (try? tail.last(.max, ofBytes: Self.mostBytes)) ?? []
+        return (lines + [tail.unfinished]).filter { !$0.isEmpty }.suffix(count)
     }
 }

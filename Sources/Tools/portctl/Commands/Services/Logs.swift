@@ -1,4 +1,5 @@
 #if CommandLine
+    import Activation
     import ArgumentParser
     import Glibc
     import RunLoops
@@ -20,13 +21,20 @@
         private static let period = Duration.milliseconds(200)
 
         func run() throws {
-            var file = LogFile(try service.report().log)
-            for line in try file.last(lines) { print(line.escaped) }
+            var log = LogTail(try service.report().log)
+            for line in try log.last(lines) { print(line.escaped) }
             while follow {
                 _ = Latch().wait(until: .now + Self.period)
                 endUnread()
-                for line in try file.further() { print(line.escaped) }
+                for line in try log.further() { print(line.escaped) }
             }
         }
     }
+
+    extension LogTail {
+        /// The last lines, of the last mebibyte.
+        mutating func last(_ count: Int) throws(Failure) -> [String] { try last(count, ofBytes: 1 << 20) }
+    }
+
+    extension LogTail.Failure: Problem {}
 #endif

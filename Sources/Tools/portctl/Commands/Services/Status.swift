@@ -1,4 +1,5 @@
 #if CommandLine
+    import Activation
     import ArgumentParser
 
     struct Status: ParsableCommand {
@@ -21,8 +22,8 @@
             ]
             facts.removeAll { $0.1.isEmpty }
             print(facts: facts.map { (title: $0.0, text: $0.1) })
-            var file = LogFile(report.log)
-            for line in try file.last(Self.lineCount) { print("  " + line.escaped) }
+            var log = LogTail(report.log)
+            for line in try log.last(Self.lineCount) { print("  " + line.escaped) }
         }
     }
 #endif
