@@ -31,7 +31,9 @@ private func quoted(_ text: String) -> String {
     } + "\""
 }
 
-/// Makes JSON of a value whose containers do not nest: a nested value is a type of its own.
+/// Makes JSON of a value whose containers do not nest: a nested value is a type of its own. Foundation's encoder would leave
+/// nil out, write a duration as an array of two numbers, lose the order of the members, throw for `.nan`, and let controls
+/// through that a terminal obeys.
 private final class JSONEncoder: Encoder, SingleValueEncodingContainer {
     private var single = "null"
     private var members: [String]?
