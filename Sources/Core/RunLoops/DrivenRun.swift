@@ -18,7 +18,7 @@ extension ThreadRunLoop {
     /// reports timers, wake-ups by other threads, and the changes by the other loop's callbacks: blocks, sources,
     /// timers, a stop.
     ///
-    /// The run ends with ``ThreadRunLoop/stop()`` or ``end()``. In contrast to an ordinary run, the last item does not
+    /// The run ends with ``ThreadRunLoop/stop()`` or ``stop()`` of the run. In contrast to an ordinary run, the last item does not
     /// end it. Runs may nest: an ordinary run or a driven one may begin inside a callback of the other loop or inside a
     /// callout of this run, and ends first. The loop does not poll meanwhile (``ThreadRunLoop/pollingTime``).
     ///
@@ -82,7 +82,7 @@ extension ThreadRunLoop {
 
         deinit {
             // A thread that has ended has ended the run.
-            if loop.isCurrent { end() }
+            if loop.isCurrent { stop() }
         }
 
         /// Goes on to the point where an ordinary run would sleep. Call it before the other loop sleeps; a call while the
@@ -150,7 +150,7 @@ extension ThreadRunLoop {
 
         /// Ends the run, if it has not ended, and calls the observers of ``RunLoopActivity/exit``; inside a callout
         /// of the run, the pass ends first. The run's last reference ends the run, too.
-        public func end() {
+        public func stop() {
             if case .over = phase { return }
             if isInCallout {
                 // The pass goes on to its end.

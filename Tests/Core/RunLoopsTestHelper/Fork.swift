@@ -58,7 +58,7 @@ func forkWithLoops() throws {
 
     // All is as it was.
     check(driven.dispatch() == nil && driven.prepare() == nil, "the driven run has ended")
-    driven.end()
+    driven.stop()
     var byte: UInt8 = 1
     check(write(writer, &byte, 1) == 1, "nothing written")
     try loop.runInMode(seconds: 20)

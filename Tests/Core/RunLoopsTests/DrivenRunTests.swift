@@ -148,7 +148,7 @@ import Testing
             try? loop.perform { loop.stop() }
             _ = driven.prepare()
             let results = [driven.dispatch(), driven.dispatch()]
-            driven.end()
+            driven.stop()
             #expect(loop.currentMode == nil)
             #expect(driven.prepare() == nil)
             return (results, exits.withLock { $0 })
@@ -178,7 +178,7 @@ import Testing
             let (loop, trace) = (ThreadRunLoop.current, Trace())
             _ = try? loop.add(.init([.beforeWaiting, .exit]) { _, activity in trace("\(activity.rawValue)") })
             let driven = begin()
-            try? loop.perform(ThreadRunLoop.local { driven.end() })
+            try? loop.perform(ThreadRunLoop.local { driven.stop() })
             while driven.dispatch() == nil {}
             #expect(loop.currentMode == nil)
             return trace.all
@@ -242,7 +242,7 @@ import Testing
             drive(inner)
             #expect(loop.isWaiting)
             #expect(loop.currentMode == "inner")
-            inner.end()
+            inner.stop()
             #expect(loop.currentMode == .default)
             drive(outer)
             #expect(loop.isWaiting)

@@ -21,7 +21,7 @@ public func dispatch(_ run: UnsafeMutableRawPointer) -> Bool { of(run).dispatch(
 /// Ends the run, and releases it.
 @_cdecl("driven_end")
 public func end(_ run: UnsafeMutableRawPointer) {
-    Unmanaged<ThreadRunLoop.DrivenRun>.fromOpaque(run).takeRetainedValue().end()
+    Unmanaged<ThreadRunLoop.DrivenRun>.fromOpaque(run).takeRetainedValue().stop()
 }
 
 private func of(_ run: UnsafeMutableRawPointer) -> ThreadRunLoop.DrivenRun {

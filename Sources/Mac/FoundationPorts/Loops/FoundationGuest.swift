@@ -160,7 +160,7 @@ private final class GuestMode {
         case .entry:
             runBegins()
         case .exit:
-            runs.last?.driven?.end()
+            runs.last?.driven?.stop()
             _ = runs.popLast()
         case .beforeTimers:
             if runs.count == depthOfTurn { passBegins() }
