@@ -25,6 +25,6 @@ func serve(path: String) async throws {
     try await SystemdDaemon.notify(.stopping)
     watchdog.cancel()
     // A handler that does not return must not keep the program.
-    guard await server.finish(before: .now + .seconds(10)) else { exit(1) }
+    guard await server.finish(timeout: .seconds(10)) else { exit(1) }
     try await running
 }

@@ -29,6 +29,6 @@ func serve() async throws {
     async let running: Void = server.run()
     _ = try await signals.wait()
     // A handler that does not return must not keep the program.
-    guard await server.finish(before: .now + .seconds(10)) else { exit(1) }
+    guard await server.finish(timeout: .seconds(10)) else { exit(1) }
     try await running
 }

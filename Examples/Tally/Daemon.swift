@@ -67,7 +67,7 @@ func serve(_ file: URL) async throws {
     await tally.endStreams()
     // The name is given up, further requests are refused, which makes their clients look for the next daemon, and those
     // that were taken are answered. After this no vote can come, so that the file has them all.
-    let areAllAnswered = await server.finish(before: .now + .seconds(10))
+    let areAllAnswered = await server.finish(timeout: .seconds(10))
     try await tally.save()
     // A handler that does not return must not keep the daemon.
     if !areAllAnswered { exit(1) }

@@ -25,6 +25,6 @@ func work() async throws {
     async let running: Void = server.run()
     _ = try await signals.wait()
     // A handler that does not return must not keep the process.
-    guard await server.finish(before: .now + .seconds(5)) else { exit(1) }
+    guard await server.finish(timeout: .seconds(5)) else { exit(1) }
     try await running
 }

@@ -37,6 +37,6 @@ func serve(every interval: Duration) async throws {
     async let serving: Void = server.run()
     _ = try await signals.wait()
     sampling.cancel()
-    await server.finish(before: .now + .seconds(1))
+    await server.finish(timeout: .seconds(1))
     try await serving
 }

@@ -26,7 +26,7 @@ struct Daemon {
         _ = try await signals.wait()
         await notebook.close()
         // A handler that does not return must not keep the daemon.
-        guard await server.finish(before: .now + .seconds(5)) else { exit(1) }
+        guard await server.finish(timeout: .seconds(5)) else { exit(1) }
         try await serving
         // A second signal must not end the process early.
         withExtendedLifetime(signals) {}

@@ -6,15 +6,15 @@ extension SystemdDaemon {
     /// corresponding C function is `sd_notify`.
     /// - Parameters:
     ///   - notifications: The notifications. Together their lines have up to 4,096 bytes.
-    ///   - deadline: The time at which the call stops waiting for room. The default is 5 seconds from now.
+    ///   - timeout: The longest wait for room.
     /// - Returns: False when there is no manager, or the manager wants no notifications: `NOTIFY_SOCKET` is not set.
     /// - Throws: ``SystemdError``: `unreachable`, `busy`, `textTooLong`, an error of a notification's value…
     @available(*, noasync, message: "it may block; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public static func notify(
-        _ notifications: Notification..., before deadline: ContinuousClock.Instant = .now + .seconds(5)
+        _ notifications: Notification..., timeout: Duration = .seconds(5)
     ) throws(SystemdError) -> Bool {
-        try ManagerConnection.shared.notify(notifications, before: MonotonicInstant(deadline))
+        try ManagerConnection.shared.notify(notifications, before: .now + timeout)
     }
 
     /// Sends notifications to the service manager, in one datagram as far as possible. The manager has them when the call
@@ -22,15 +22,14 @@ extension SystemdDaemon {
     /// The corresponding C function is `sd_notify`.
     /// - Parameters:
     ///   - notifications: The notifications. Together their lines have up to 4,096 bytes.
-    ///   - deadline: The time at which the call stops waiting for room. The default is 5 seconds from now. A cancelled task
-    ///     sends, and does not wait.
+    ///   - timeout: The longest wait for room. A cancelled task sends, and does not wait.
     /// - Returns: False when there is no manager, or the manager wants no notifications: `NOTIFY_SOCKET` is not set.
     /// - Throws: ``SystemdError``: `unreachable`, `busy`, `textTooLong`, an error of a notification's value…
     @discardableResult
     public nonisolated(nonsending) static func notify(
-        _ notifications: Notification..., before deadline: ContinuousClock.Instant = .now + .seconds(5)
+        _ notifications: Notification..., timeout: Duration = .seconds(5)
     ) async throws(SystemdError) -> Bool {
-        try await ManagerConnection.shared.notify(notifications, before: MonotonicInstant(deadline))
+        try await ManagerConnection.shared.notify(notifications, before: .now + timeout)
     }
 
     /// The environment variables with which a service manager speaks to the process that it starts. A `WorkerProcess`

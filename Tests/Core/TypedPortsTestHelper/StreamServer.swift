@@ -60,7 +60,7 @@ package struct Finish: PortRequest {
         server.handle(HeapUse.self) { _ in heapUse() }
         server.handle(Finish.self) { finish in
             Task {
-                let isWhole = await server.finish(before: .now + .milliseconds(finish.timeout))
+                let isWhole = await server.finish(timeout: .milliseconds(finish.timeout))
                 exit(isWhole ? 0 : 1)
             }
             return EmptyReply()

@@ -100,7 +100,7 @@ import TypedPorts
         var sizes: [Int?] = []
         for try await element in client.stream(Numbers(count: 200)) { sizes.append(size(of: element.input)) }
         #expect(sizes == Array(1...200))
-        _ = await server.finish(before: .now + .seconds(10))
+        _ = await server.finish(timeout: .seconds(10))
         try await running
     }
 }

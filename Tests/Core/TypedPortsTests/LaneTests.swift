@@ -71,7 +71,7 @@ import Testing
 
         func end(_ running: Task<Void, any Error>) async throws {
             gate.open()
-            #expect(await server.finish(before: .patience))
+            #expect(await server.finish(timeout: .patience))
             try await running.value
         }
     }
@@ -135,7 +135,7 @@ import Testing
         #expect(await waitUntil { stand.gate.begun.withLock { $0.count } == 2 })
         #expect(await waitUntil { await stand.info()?.requests.count == 20 })
         let first = Set(stand.gate.begun.withLock { $0 })
-        let finishing = Task { await stand.server.finish(before: .patience) }
+        let finishing = Task { await stand.server.finish(timeout: .patience) }
         // The name is free at once.
         var made: RequestServer?
         #expect(
@@ -246,7 +246,7 @@ import Testing
             }
             stand.server.port.invalidate()
         } else {
-            let finishing = Task { await stand.server.finish(before: .patience) }
+            let finishing = Task { await stand.server.finish(timeout: .patience) }
             for (number, job) in zip(1..., jobs) where number != begun {
                 await #expect(throws: PortError.refused(port: stand.right.identity)) { try await job.value }
             }

@@ -332,7 +332,7 @@ import Testing
         for try await copy in client.stream(Copies(pixels: MessageBytes(pixels))) {
             #expect(copy.array == pixels)
         }
-        _ = await server.finish(before: .patience)
+        _ = await server.finish(timeout: .patience)
         try await running
         withExtendedLifetime(runtimes) {}
     }

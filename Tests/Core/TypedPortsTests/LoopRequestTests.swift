@@ -43,7 +43,7 @@ import Testing
         let client = RequestClient("loops", nameServer: runtimes[1].nameServer)
         let result = await Helper { body(client) }.ended()
         // A request that was given up ends its handler.
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
         withExtendedLifetime(runtimes) {}
         return result

@@ -71,7 +71,7 @@ import TypedPorts
         let image = try memory([UInt8](repeating: 7, count: 10_000_000))
         let reply = try await client.request(Brighten(image: image), timeout: .seconds(60))
         #expect(bytes(of: reply) == [UInt8](repeating: 8, count: 10_000_000))
-        _ = await server.finish(before: .patience)
+        _ = await server.finish(timeout: .patience)
         try await running
         withExtendedLifetime(runtimes) {}
     }

@@ -86,7 +86,7 @@ import Testing
     private func serving<Value>(_ body: () async throws -> Value) async throws -> Value {
         let running = Task { [server] in try await server.run() }
         let value = try await body()
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
         return value
     }

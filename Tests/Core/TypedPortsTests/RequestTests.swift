@@ -351,7 +351,7 @@ import Testing
         var further = client.stream(Count(from: 0, to: 0)).makeAsyncIterator()
         await #expect(throws: PortError.self) { try await further.next() }
         // Streams without an end last until the deadline, and then the server ends.
-        #expect(await server.finish(before: .now + .milliseconds(20)) == false)
+        #expect(await server.finish(timeout: .milliseconds(20)) == false)
         try await running.value
         iterators = []
         withExtendedLifetime(runtimes) {}
@@ -388,7 +388,7 @@ import Testing
         let made = endless.made.withLock { $0 }
         #expect(made < 300_000)
         // The handler returns, which finishing waits for.
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
         withExtendedLifetime(runtimes) {}
     }

@@ -32,7 +32,7 @@ import Testing
         try await server.ping(timeout: .seconds(60))
         server.handle(Status.self) { _ in EmptyReply() }
         try await server.ping(timeout: .seconds(60))
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
         await #expect(throws: PortError.isInvalid(port: server.port.port.identity)) { try await server.ping() }
     }
@@ -54,7 +54,7 @@ import Testing
         opener.finish()
         try await server.ping(timeout: .seconds(60))
         for job in jobs { _ = try await job.value }
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
     }
 
@@ -78,7 +78,7 @@ import Testing
         _ = await asking.result
         opener.finish()
         _ = try await job.value
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
     }
 }

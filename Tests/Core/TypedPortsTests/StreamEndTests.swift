@@ -164,7 +164,7 @@ import TypedPortsTestHelper
         var iterator = client.stream(Elements(count: 5)).makeAsyncIterator()
         #expect(try await iterator.next() != nil)
         // The reader pauses, and its process learns that the stream is complete.
-        #expect(await server.finish(before: .now + .milliseconds(100)) == false)
+        #expect(await server.finish(timeout: .milliseconds(100)) == false)
         try await running.value
         let (count, error) = await rest(of: &iterator)
         #expect(count == 4)
@@ -187,7 +187,7 @@ import TypedPortsTestHelper
         #expect(await waitUntil { isPaused.withLock { $0 } })
         reading.cancel()
         _ = await reading.result
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
         withExtendedLifetime(runtimes) {}
     }
@@ -229,7 +229,7 @@ import TypedPortsTestHelper
         }
         var iterator = client.stream(Elements(count: 5)).makeAsyncIterator()
         #expect(try await iterator.next() != nil)
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await serving.value
         await #expect(throws: PortError.becameInvalid(port: server.port.identity)) { try await iterator.next() }
         #expect(try await iterator.next() == nil)
@@ -257,7 +257,7 @@ import TypedPortsTestHelper
         #expect(error.description.contains("the stream \(Slow.requestName) of ends sent no element for 3.0 seconds"))
         #expect(try await iterator.next() == nil)
         #expect(await waitUntil { isEnded.withLock { $0 } })
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await running.value
         withExtendedLifetime(runtimes) {}
     }
@@ -285,7 +285,7 @@ import TypedPortsTestHelper
                 #expect(try await iterator.next() != nil)
             }
         }
-        #expect(await server.finish(before: .patience))
+        #expect(await server.finish(timeout: .patience))
         try await serving.value
         #expect(outcomes.withLock { $0.count } == 40)
         #expect(outcomes.withLock { $0.allSatisfy { ["reply", "cancelled"].contains($0) } })

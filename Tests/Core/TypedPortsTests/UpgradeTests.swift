@@ -32,7 +32,7 @@ import TypedPorts
         let isHandedOver = Shared(Bool?.none)
         server.handle(Upgrade.self) { upgrade in
             Task {
-                let areDone = try await server.handOver(to: upgrade.next, before: .now + .seconds(60))
+                let areDone = try await server.handOver(to: upgrade.next, timeout: .seconds(60))
                 isHandedOver.withLock { $0 = areDone }
             }
             return EmptyReply()
@@ -48,7 +48,7 @@ import TypedPorts
             Upgrade(next: inbox.sendRight), timeout: .seconds(60))
         let message = try await inbox.receive(before: .now + .seconds(60))
         let right = try #require(message.receiveRight(ofComponent: 0))
-        let next = try await RequestServer(claiming: right, nameServer: new.nameServer, before: .now + .seconds(60))
+        let next = try await RequestServer(claiming: right, nameServer: new.nameServer, timeout: .seconds(60))
         next.handle(Version.self) { _ in 2 }
         let runningNext = Task { try await next.run() }
         #expect(next.port.name == "store")
@@ -73,7 +73,7 @@ import TypedPorts
         // Connects, so that the time is that of the claim.
         try await next.send(MachPort.Message(id: 1), before: .now + .seconds(60))
         let error = await #expect(throws: PortError.self) {
-            try await server.handOver(to: next, before: .now + .seconds(1))
+            try await server.handOver(to: next, timeout: .seconds(1))
         }
         let port = server.port.port.identity
         let reason = "\(next.identity.ownerText) has not claimed it before the deadline: allow more time"

@@ -152,7 +152,7 @@ private struct TestService: ServiceProgram {
     }
 
     static func waitForPort() async {
-        do { _ = try await ActivatedService.fromEnvironment(before: nil) } catch { note("\(error)") }
+        do { _ = try await ActivatedService.fromEnvironment(timeout: nil) } catch { note("\(error)") }
     }
 
     private static func note(_ text: String) {

@@ -58,7 +58,7 @@ extension Program {
             _ = machine.wait(until: machine.now + UInt64(life) * 1_000_000) { [self] in !goesOn }
             promises.ends(server.sendRight.id, at: server.port.port.receiver.id)
             if below(2) == 0 {
-                wait { [self] in await server.finish(before: after(2_000)) }
+                wait { await server.finish(timeout: .milliseconds(2_000)) }
             } else {
                 server.port.invalidate()
             }

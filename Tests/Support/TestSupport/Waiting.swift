@@ -6,6 +6,11 @@ extension ContinuousClock.Instant {
     package static var patience: Self { .now + .seconds(60) }
 }
 
+extension Duration {
+    /// Long enough for all work on a busy machine, where a task may have to wait for all tests that block its thread.
+    package static var patience: Duration { .seconds(60) }
+}
+
 extension MonotonicInstant {
     /// Long enough for all work on a busy machine, where a task may have to wait for all tests that block its thread.
     package static var patience: MonotonicInstant { .now + .seconds(60) }

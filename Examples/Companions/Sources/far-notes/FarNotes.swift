@@ -75,7 +75,7 @@ struct FarNotes {
         async let serving: Void = server.run()
         _ = try await signals.wait()
         await notebook.close()
-        await server.finish(before: .now + .seconds(5))
+        await server.finish(timeout: .seconds(5))
         try await serving
         nats.close()
         withExtendedLifetime(signals) {}

@@ -57,7 +57,7 @@ import TypedPorts
         say("ready")
         // The end of the input asks for an orderly end.
         await Task.detached { while readLine() != nil {} }.value
-        await server.finish(before: .now + .seconds(20))
+        await server.finish(timeout: .seconds(20))
         try await running.value
         nats.close()
     }

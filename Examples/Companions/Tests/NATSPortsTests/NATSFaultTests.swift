@@ -124,7 +124,7 @@ import TypedPorts
             }
             group.addTask {
                 while handled.withLock({ $0.count }) < 500 { try await Task.sleep(for: .milliseconds(1)) }
-                #expect(await first.finish(before: .now + .seconds(60)))
+                #expect(await first.finish(timeout: .seconds(60)))
                 try await firstRun.value
                 return -1
             }
@@ -133,7 +133,7 @@ import TypedPorts
             #expect(sum == 3000 * 2999 / 2 - 1)
         }
         #expect(handled.withLock { $0.count == 3000 && $0.values.allSatisfy { $0 == 1 } })
-        #expect(await second.finish(before: .now + .seconds(60)))
+        #expect(await second.finish(timeout: .seconds(60)))
         try await secondRun.value
     }
 

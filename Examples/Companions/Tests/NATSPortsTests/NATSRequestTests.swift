@@ -37,7 +37,7 @@ import TypedPorts
         let client = try RequestClient(name, on: try await NATSConnection(nats.url))
         #expect(await waitUntil { await isServed(client) })
         try await body(client)
-        #expect(await server.finish(before: .now + .seconds(60)))
+        #expect(await server.finish(timeout: .seconds(60)))
         try await running.value
         await #expect(throws: PortError.self) { try await client.request(Unknown()) }
     }
@@ -260,7 +260,7 @@ import TypedPorts
         #expect(try await far.request(Origin()) == "network")
         let both = try RequestClient(local, on: connection, localFirst: .shared)
         #expect(try await both.request(Origin()) == "local")
-        #expect(await server.finish(before: .now + .seconds(60)))
+        #expect(await server.finish(timeout: .seconds(60)))
         try await running.value
     }
 }

@@ -51,7 +51,7 @@ import TypedPorts
         var count = 0
         for try await _ in client.stream(Numbers(count: 3000)) { count += 1 }
         #expect(count == 3000)
-        #expect(await server.finish(before: .now + .seconds(60)))
+        #expect(await server.finish(timeout: .seconds(60)))
         try await running.value
     }
 
@@ -242,7 +242,7 @@ import TypedPorts
             Issue.record("the stranger has an answer")
         } catch { #expect("\(error)".contains("may not publish")) }
         #expect(ContinuousClock.now - start < .seconds(30))
-        #expect(await server.finish(before: .now + .seconds(60)))
+        #expect(await server.finish(timeout: .seconds(60)))
         try await running.value
     }
 }

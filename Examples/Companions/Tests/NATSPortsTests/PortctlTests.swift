@@ -59,7 +59,7 @@ import TypedPorts
         // An id that the server does not know is an error of the server's.
         let unknown = try portctl("request", "com.example.far", "--id", "1", "x", "--nats", nats.url)
         #expect(unknown.status == 5 && unknown.output.isEmpty && !unknown.errors.isEmpty)
-        await server.finish(before: .now + .seconds(10))
+        await server.finish(timeout: .seconds(10))
         try await running.value
         #expect(try portctl("request", "com.example.far", "x", "--nats", nats.url).status == 2)
     }
@@ -104,7 +104,7 @@ import TypedPorts
         asking.cancel()
         reading.cancel()
         #expect(await waitUntil { (try? requests().isEmpty) == true })
-        #expect(await server.finish(before: .now + .seconds(60)))
+        #expect(await server.finish(timeout: .seconds(60)))
         try await running.value
     }
 

@@ -12,16 +12,16 @@ extension RequestServer {
     /// - Parameters:
     ///   - right: A port of the other process.
     ///   - id: The id of the message.
-    ///   - deadline: The end of the wait; nil for no end.
-    /// - Returns: False when the deadline came before all replies. The port has gone in any case.
-    /// - Throws: `PortError`: `notHandedOver` when the other process has not claimed the port before the deadline, or it, or
+    ///   - timeout: The longest wait; nil for no end.
+    /// - Returns: False when the time was over before all replies. The port has gone in any case.
+    /// - Throws: `PortError`: `notHandedOver` when the other process has not claimed the port in that time, or it, or
     ///   its port, has ended; and as a send. The server goes on.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     @discardableResult
     public func handOver(
-        to right: MachPort.SendRight, id: UInt32 = 0, before deadline: ContinuousClock.Instant? = nil
+        to right: MachPort.SendRight, id: UInt32 = 0, timeout: Duration? = nil
     ) throws(PortError) -> Bool {
-        try port.handOver(to: right, id: id, before: deadline)
+        try port.handOver(to: right, id: id, before: timeout.map { .now + $0 })
     }
 
     /// Gives the server's port to another process, and suspends the task until the port has gone and all requests whose
@@ -29,9 +29,9 @@ extension RequestServer {
     /// form throws, and `CancellationError`.
     @discardableResult
     public nonisolated(nonsending) func handOver(
-        to right: MachPort.SendRight, id: UInt32 = 0, before deadline: ContinuousClock.Instant? = nil
+        to right: MachPort.SendRight, id: UInt32 = 0, timeout: Duration? = nil
     ) async throws -> Bool {
-        try await port.handOver(to: right, id: id, before: deadline)
+        try await port.handOver(to: right, id: id, before: timeout.map { .now + $0 })
     }
 
     /// Makes a server of a port that another process gives away, with its name, its limits and the requests that wait. Blocks
@@ -39,14 +39,15 @@ extension RequestServer {
     /// - Parameters:
     ///   - right: The right in the message.
     ///   - nameServer: The name server of later names.
-    ///   - deadline: The end of the wait: ten seconds from now, unless told otherwise; nil for no end.
+    ///   - timeout: The longest wait; nil for no end.
     ///   - coder: Turns requests and replies into bytes; the same as that of the former server.
     /// - Throws: `PortError`, as `MachPort.ReceiveRight.claim(before:)`.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public convenience init(
         claiming right: MachPort.ReceiveRight, nameServer: PortNameServer = .shared,
-        before deadline: ContinuousClock.Instant? = .now + .seconds(10), coder: any MessageCoder = CBORCoder()
+        timeout: Duration? = .seconds(10), coder: any MessageCoder = CBORCoder()
     ) throws(PortError) {
+        let deadline = timeout.map { ContinuousClock.now + $0 }
         self.init(try LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline), coder: coder)
     }
 
@@ -54,8 +55,9 @@ extension RequestServer {
     /// the blocking form throws, and `CancellationError`.
     public convenience init(
         claiming right: MachPort.ReceiveRight, nameServer: PortNameServer = .shared,
-        before deadline: ContinuousClock.Instant? = .now + .seconds(10), coder: any MessageCoder = CBORCoder()
+        timeout: Duration? = .seconds(10), coder: any MessageCoder = CBORCoder()
     ) async throws {
+        let deadline = timeout.map { ContinuousClock.now + $0 }
         self.init(try await LocalMessagePort(claiming: right, nameServer: nameServer, before: deadline), coder: coder)
     }
 }

@@ -113,7 +113,7 @@ public final class RequestServer: Sendable {
 
     /// Calls the handlers, each in a task of its own and so in no order, until the port is invalid or the calling task
     /// is cancelled. Then handlers that still run are cancelled, and the call returns when all have returned. To answer
-    /// all taken requests before the end, call ``finish(before:)``.
+    /// all taken requests before the end, call ``finish(timeout:)``.
     /// - Parameters:
     ///   - limit: The requests in progress, of the types that have no lane. Further ones wait at the port
     ///     (back-pressure). In a server with lanes, as many of them wait in the server as `whenFull` says.
@@ -200,10 +200,12 @@ public final class RequestServer: Sendable {
 
     /// Refuses further requests, and those that wait for their lane, so that their clients can ask a successor. Waits for the
     /// requests and streams that have handlers, and ends the server. Then
-    /// ``run(atMost:streamsAtMost:whenFull:)`` returns. A stream without an end lasts until the deadline.
-    /// - Returns: False when the deadline or the task's cancellation came first.
+    /// ``run(atMost:streamsAtMost:whenFull:)`` returns. A stream without an end lasts until the time is over.
+    /// - Parameter timeout: The longest wait; nil for no end.
+    /// - Returns: False when the time was over before, or the task was cancelled.
     @discardableResult
-    public nonisolated(nonsending) func finish(before deadline: ContinuousClock.Instant? = nil) async -> Bool {
+    public nonisolated(nonsending) func finish(timeout: Duration? = nil) async -> Bool {
+        let deadline = timeout.map { ContinuousClock.now + $0 }
         let transports = state.withLock { $0.transports }
         // Their requests wait in the port's lanes, and those with handlers end before the port.
         if !transports.isEmpty { port.refuseFurther() }

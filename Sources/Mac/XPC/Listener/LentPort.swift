@@ -39,7 +39,7 @@ enum LentPort {
             while true {
                 try await service.waitUntilIdle()
                 if hasSessions() { continue }
-                do { try await service.giveBack(before: .now + .seconds(10)) } catch {
+                do { try await service.giveBack(timeout: .seconds(10)) } catch {
                     log.warning("the service cannot give its port back, and goes on: \(error)")
                     continue
                 }

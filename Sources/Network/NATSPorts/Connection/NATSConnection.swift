@@ -105,7 +105,7 @@
         /// count.
         public var messageLimit: Int { handle.messageLimit }
 
-        /// Ends the connection. Servers on it end, and requests fail. Call `finish(before:)` of
+        /// Ends the connection. Servers on it end, and requests fail. Call `finish(timeout:)` of
         /// the servers first, so that they answer what they have taken.
         public func close() {
             news.isClosing.open()

@@ -58,7 +58,7 @@ final class ServiceKeeper: Sendable {
             ServiceStatus(
                 name: name, phase: state.phase, description: state.description, lastFailure: state.lastFailure,
                 file: folder.file(of: name), log: state.log.path, startCount: state.startCount,
-                secondsSince: Int(state.since.duration(to: .now) / .seconds(1)))
+                timeInPhase: state.since.duration(to: .now))
         }
     }
 

@@ -17,8 +17,8 @@ public struct ServiceStatus: Sendable, Hashable, Codable {
     public var log: String
     /// How often the activator has started it.
     public var startCount: Int
-    /// The whole seconds since the phase began.
-    public var secondsSince: Int
+    /// The time since the phase began.
+    public var timeInPhase: Duration
 }
 
 /// Why a command of a service, or the service itself, has failed.

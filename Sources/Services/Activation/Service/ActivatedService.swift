@@ -40,16 +40,17 @@ public final class ActivatedService: Sendable {
     /// Takes the port. A process calls this once.
     /// - Parameters:
     ///   - nameServer: Its runtime gets the port.
-    ///   - deadline: The end of the wait for the activator; ten seconds unless told otherwise.
+    ///   - timeout: The longest wait for the activator; nil for no end.
     /// - Returns: Nil in a process that no activator has started.
     /// - Throws: `CheckInError` or `PortError` when the activator does not give the port, or has ended; and
     ///   `CancellationError`.
     public nonisolated(nonsending) static func fromEnvironment(
-        nameServer: PortNameServer = .shared, before deadline: ContinuousClock.Instant? = .now + .seconds(10)
+        nameServer: PortNameServer = .shared, timeout: Duration? = .seconds(10)
     ) async throws -> ActivatedService? {
         guard getenv(ServiceMessage.variable) != nil else { return nil }
         // A program that this one starts is no service.
         unsetenv(ServiceMessage.variable)
+        let deadline = timeout.map { ContinuousClock.now + $0 }
         return try await offered(by: CheckIn.fromEnvironment(before: deadline), nameServer, before: deadline)
     }
 
@@ -104,11 +105,12 @@ public final class ActivatedService: Sendable {
 
     /// Gives the port back to the activator, with the messages that wait, and returns when every request that was taken has
     /// its reply. Then the process can end. The next message starts it again.
-    /// - Parameter deadline: The end of the wait; nil for no end.
-    /// - Returns: False when the deadline came before all replies.
+    /// - Parameter timeout: The longest wait; nil for no end.
+    /// - Returns: False when the time was over before all replies.
     /// - Throws: `PortError` when the activator has not taken the port: the port goes on here. `CancellationError`.
     @discardableResult
-    public nonisolated(nonsending) func giveBack(before deadline: ContinuousClock.Instant? = nil) async throws -> Bool {
+    public nonisolated(nonsending) func giveBack(timeout: Duration? = nil) async throws -> Bool {
+        let deadline = timeout.map { ContinuousClock.now + $0 }
         let isDone = try await port.handOver(to: activator, id: ServiceMessage.giveBack, before: deadline)
         try? await activator.send(ServiceMessage.taken(port.activity.taken), before: .now + .seconds(1))
         return isDone

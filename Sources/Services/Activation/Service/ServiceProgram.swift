@@ -72,7 +72,7 @@ extension ServiceProgram {
             let isAsked = await waitForEnd(service, waitForSignal)
             if isAsked { await willEnd(server) }
             do {
-                try await service.giveBack(before: .now + .seconds(10))
+                try await service.giveBack(timeout: .seconds(10))
                 break
             } catch {
                 log.warning("the service cannot give its port back: \(error)")

@@ -19,7 +19,9 @@
 
         init(_ status: ServiceStatus) {
             (name, state, pid) = (status.name, status.phase.word, status.phase.pid)
-            (starts, since, description) = (status.startCount, status.secondsSince, status.description)
+            (starts, since, description) = (
+                status.startCount, Int(status.timeInPhase.components.seconds), status.description
+            )
             (failure, file, log) = (status.phase.reason ?? status.lastFailure, status.file, status.log)
         }
 
