@@ -45,7 +45,7 @@ def listen(path, kind):
 # Step 2: the control connection.
 
 def hello(process):
-    return struct.pack("<IB3x16sII", 0x54525053, 2, process, 0, 0)
+    return struct.pack("<IB3x16sII", 0x54525053, 3, process, 0, 0)
 
 
 def connect_control(path, own, owner):
@@ -53,7 +53,7 @@ def connect_control(path, own, owner):
     control.connect(path)
     control.send(hello(own))
     magic, version, process, origin, _ = struct.unpack("<IB3x16sII", control.recv(256)[:32])
-    if magic != 0x54525053 or version != 2 or process != owner:
+    if magic != 0x54525053 or version != 3 or process != owner:
         sys.exit("another process, or another version, has the control socket")
     return control, origin
 

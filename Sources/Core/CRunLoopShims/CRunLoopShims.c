@@ -609,7 +609,8 @@ int crl_send_packet(int socket, const void *bytes, size_t size, const int *descr
 
 bool crl_hear_memory(int socket, int *memory) {
     char bytes[4096];
-    for (;;) {
+    // A hostile sender may send without end.
+    for (int reads = 0; reads < 64; reads++) {
         int count;
         ssize_t received = crl_receive_packet(socket, bytes, sizeof bytes, memory, 1, &count);
         if (received <= 0) {
@@ -621,6 +622,7 @@ bool crl_hear_memory(int socket, int *memory) {
         if (bytes[received - 1] == CRL_MEMORY) return true;
         if (count > 0) close(*memory);
     }
+    return false;
 }
 
 ssize_t crl_receive_packet(int socket, void *bytes, size_t size, int *descriptors, int most, int *count) {

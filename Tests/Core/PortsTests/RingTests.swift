@@ -48,17 +48,17 @@ private final class Ends {
     /// Sends a message in memory of its own, if the sender may.
     /// - Parameter isLost: Whether its memory does not come.
     func sendLarge(_ size: Int = 4, isLost: Bool = false) throws -> Bool {
-        guard sender.mayHandOver(), let start = sender.reserve(Large.recordSize, messageSize: size) else {
+        guard sender.mayHandOver(), let start = sender.reserve(LargeRecord.recordSize, messageSize: size) else {
             return false
         }
         if !isLost {
-            let memory = Large.make(try ZeroMQFrame(count: size))
+            let memory = LargeRecord.make(try ZeroMQFrame(count: size))
             let isSent = bell.send(try #require(memory))
             #expect(isSent)
         }
         sender.noteHandOver()
-        Large.write(size, to: start)
-        _ = sender.publish(Large.recordSize, kind: RingMemory.Kind.large, messageSize: size, sentCount: 0)
+        LargeRecord.write(size, to: start)
+        _ = sender.publish(LargeRecord.recordSize, kind: RingMemory.Kind.large, messageSize: size, sentCount: 0)
         return true
     }
 
@@ -162,7 +162,7 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
     @Test func `memory that no message has announced is not kept without bound`() throws {
         let (ends, before) = (try Ends(), openDescriptors())
         for _ in 0..<100 {
-            let memory = Large.make(try ZeroMQFrame(count: 1))
+            let memory = LargeRecord.make(try ZeroMQFrame(count: 1))
             let isSent = ends.bell.send(try #require(memory))
             #expect(isSent)
             ends.receiver.open()

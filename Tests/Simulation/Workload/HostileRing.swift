@@ -88,9 +88,9 @@ final class HostileRing {
     /// Announces a large message, whose memory may not come, and which the counts do not show.
     func announceMemory() {
         let start = Int(clamping: memory.head.pointee.load(ordering: .acquiring) >> 2)
-        writeRecords(1) { _ in (RingMemory.Kind.large, UInt32(Large.recordSize)) }
+        writeRecords(1) { _ in (RingMemory.Kind.large, UInt32(LargeRecord.recordSize)) }
         guard start % 8 == 0, start + 24 < memory.size, memory.populate(start..<start + 24) else { return }
-        Large.write(20 << 20, to: memory.records + start + 8)
+        LargeRecord.write(20 << 20, to: memory.records + start + 8)
         if below(2) == 0 { _ = bell.send(OwnedDescriptor(crl_memory_make(UInt64(below(10_000)), false))) }
         memory.published.pointee.store(0, ordering: .relaxed)
     }
@@ -100,7 +100,7 @@ final class HostileRing {
         let start = Int(clamping: memory.head.pointee.load(ordering: .acquiring) >> 2)
         guard start % 8 == 0, start + 200 < memory.size, memory.populate(start..<start + 200) else { return }
         let kind = UInt32(below(4))
-        let fitting = kind == RingMemory.Kind.large ? Large.recordSize : Wire.headerSize + below(100)
+        let fitting = kind == RingMemory.Kind.large ? LargeRecord.recordSize : Wire.headerSize + below(100)
         let count = below(4) == 0 ? number & 0xffff_ffff : UInt64(fitting)
         write(UInt64(kind) << 32 | count, at: start)
         for offset in stride(from: start + 8, to: start + 128, by: 8) { write(number, at: offset) }

@@ -57,9 +57,10 @@ final class Bell: Sendable {
 
     /// Drops the signals that came, and calls the closure with the memory that came, in order: nil for memory for which this
     /// process has had no descriptor.
-    func hear(_ body: (OwnedDescriptor?) -> Void) {
+    /// - Parameter body: Returns whether to go on.
+    func hear(_ body: (OwnedDescriptor?) -> Bool) {
         var number: Int32 = -1
-        while crl_hear_memory(descriptor, &number) { body(number < 0 ? nil : OwnedDescriptor(number)) }
+        while crl_hear_memory(descriptor, &number), body(number < 0 ? nil : OwnedDescriptor(number)) {}
     }
 }
 

@@ -46,7 +46,7 @@ final class LeftRing {
             }
             let end = tail + RingMemory.room(for: count)
             guard mostLeft > 0, count >= RingReceiver.smallest, end <= (head > tail ? head : size),
-                kind == RingMemory.Kind.large ? count == Large.recordSize : count <= messageLimit,
+                kind == RingMemory.Kind.large ? count == LargeRecord.recordSize : count <= messageLimit,
                 kind == RingMemory.Kind.large || kind == RingMemory.Kind.message
             else { return endBroken() }
             let start = tail + 8

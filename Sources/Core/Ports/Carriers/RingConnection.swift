@@ -71,11 +71,13 @@ struct RingConnection: ~Copyable {
                 }
             }
         }
-        guard sender?.reserve(Large.recordSize, messageSize: count) != nil, sender?.mayHandOver() == true else {
+        guard sender?.reserve(LargeRecord.recordSize, messageSize: count) != nil, sender?.mayHandOver() == true else {
             return noRoom
         }
+        // The end of the port, or of its process, is about to be told.
+        if hasHungUp { return noRoom }
         waitsForKernel = true
-        guard let memory = Large.make(frame) else {
+        guard let memory = LargeRecord.make(frame) else {
             // A limit on the size of files, or a filter of system calls, does not pass.
             return [EFBIG, ENOSYS, EPERM, EACCES].contains(errno) ? .forbidden : .full
         }
@@ -83,8 +85,10 @@ struct RingConnection: ~Copyable {
         guard sender?.bell.send(memory) == true else { return noRoom }
         waitsForKernel = false
         sender?.noteHandOver()
-        return write(Large.recordSize, RingMemory.Kind.large, messageSize: count, sentCount: sentCount, housekeeping) {
-            Large.write(count, to: $0)
+        return write(
+            LargeRecord.recordSize, RingMemory.Kind.large, messageSize: count, sentCount: sentCount, housekeeping
+        ) {
+            LargeRecord.write(count, to: $0)
         }
     }
 
@@ -115,7 +119,7 @@ struct RingConnection: ~Copyable {
     mutating func obstacle(to count: Int) -> Outcome? {
         let isLarge = count > sender?.largestRecord ?? 0
         let isRoom =
-            sender?.reserve(isLarge ? Large.recordSize : count, messageSize: count) != nil
+            sender?.reserve(isLarge ? LargeRecord.recordSize : count, messageSize: count) != nil
             && (!isLarge || sender?.mayHandOver() == true)
         return isRoom ? nil : noRoom
     }

@@ -29,7 +29,7 @@ struct RingMemory: @unchecked Sendable {
     enum Kind {
         static let message: UInt32 = 0
         static let wrap: UInt32 = 1
-        /// The message is in memory of its own; the record has the memory's number and the message's size.
+        /// The message is in memory of its own, which goes by the bell. The record has the message's size.
         static let large: UInt32 = 2
     }
 

@@ -112,6 +112,7 @@ final class RingReceiver: @unchecked Sendable {
             let large = place.large + (record.kind == RingMemory.Kind.large ? 1 : 0)
             place = Place(offset: tail, taken: taken, large: large)
             if frame.count > 0 { return .frame(frame) }
+            warnLost()
         }
         return .nothing
     }
@@ -207,12 +208,12 @@ final class RingReceiver: @unchecked Sendable {
             }
             let limit = knownHead > tail ? knownHead : memory.size
             let end = tail + RingMemory.room(for: count)
-            guard count >= Self.smallest, count <= messageLimit || count == Large.recordSize, end <= limit else {
+            guard count >= Self.smallest, count <= messageLimit || count == LargeRecord.recordSize, end <= limit else {
                 return .broken
             }
             if kind == RingMemory.Kind.large {
                 let bytes = UnsafeRawBufferPointer(start: memory.records + tail + 8, count: count)
-                guard Large.read(bytes, limit: messageLimit) != nil else { return .broken }
+                guard LargeRecord.read(bytes, limit: messageLimit) != nil else { return .broken }
             } else if kind != RingMemory.Kind.message || count > messageLimit {
                 return .broken
             }
@@ -229,9 +230,13 @@ final class RingReceiver: @unchecked Sendable {
     private static let mostMemories = 16
 
     /// Reads the bell's bytes, and keeps the memory that has come with them.
-    private func hear() {
+    /// - Parameter most: The number of memories that suffices.
+    private func hear(_ most: Int = mostMemories) {
         unheard = 0
-        bell.hear { if memories.count < Self.mostMemories { memories.append($0) } }
+        bell.hear { memory in
+            memories.append(memory)
+            return memories.count < most
+        }
     }
 
     /// Copies a record, and takes it; nil when no memory is left. The frame is empty when the memory of a large message was
@@ -243,7 +248,7 @@ final class RingReceiver: @unchecked Sendable {
             return frame
         }
         // Read before the copy, because the sender may change it. It has counted a message that is lost, too.
-        let size = Large.read(record.bytes, limit: messageLimit) ?? 0
+        let size = LargeRecord.read(record.bytes, limit: messageLimit) ?? 0
         guard let frame = copy(record) else { return nil }
         if frame.count == 0 { warnLost() }
         if !memories.isEmpty { memories.removeFirst() }
@@ -266,12 +271,12 @@ final class RingReceiver: @unchecked Sendable {
             frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
             return frame
         }
-        if memories.count <= others { hear() }
-        guard let size = Large.read(record.bytes, limit: messageLimit), others < memories.count,
+        if memories.count <= others { hear(others + 1) }
+        guard let size = LargeRecord.read(record.bytes, limit: messageLimit), others < memories.count,
             let memory = memories[others]
         else { return ZeroMQFrame() }
         guard var frame = try? ZeroMQFrame(count: size) else { return nil }
-        return Large.read(memory, into: &frame) ? frame : ZeroMQFrame()
+        return LargeRecord.read(memory, into: &frame) ? frame : ZeroMQFrame()
     }
 
     /// Takes nothing until ``open()``.
@@ -357,7 +362,7 @@ final class RingReceiver: @unchecked Sendable {
         guard !isEnded else { return }
         (isOpen, isBlocked, emptyLooks) = (true, false, 0)
         unheard += 1
-        if unheard >= bell.patience { hear() }
+        if unheard >= bell.patience, memories.count < Self.mostMemories { hear() }
     }
 
     /// The records that wait, by the sender's word; at least one when there is one.
@@ -373,8 +378,10 @@ final class RingReceiver: @unchecked Sendable {
         let first = (tail, taken, knownHead, mostTaken)
         defer { (tail, taken, knownHead, mostTaken) = first }
         var size = 0
-        while !isEnded, case .record(let record) = look() {
-            if record.kind == RingMemory.Kind.large { size += Large.read(record.bytes, limit: messageLimit) ?? 0 }
+        // A sender that goes on must not be read without end.
+        for _ in 0..<queueLimit {
+            guard !isEnded, case .record(let record) = look() else { break }
+            if record.kind == RingMemory.Kind.large { size += LargeRecord.read(record.bytes, limit: messageLimit) ?? 0 }
             skip(record)
         }
         return size

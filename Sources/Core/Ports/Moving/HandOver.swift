@@ -122,16 +122,19 @@ struct HandOver: ~Copyable {
         channel.waitForOwnMove()
         receiver.exposure.hide()
         var waiting = Waiting(isLent: receiver.arrival?.lender != nil)
+        // Before, the claimant cannot take the port.
+        var isHandedOver = false
         do throws(PortError) {
             try gather(&waiting)
             try hand(over: waiting.all)
+            isHandedOver = true
             _ = try next(answers, .taken)
         } catch {
             let isTaken =
                 switch directory.endMove(of: id, at: receiver.id, to: home) {
                 case .kept: false
                 case .taken: true
-                case .unknown: saysTaken(answers)
+                case .unknown: isHandedOver && saysTaken(answers)
                 }
             guard isTaken else {
                 loan?.stayed(in: directory)

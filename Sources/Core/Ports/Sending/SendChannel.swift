@@ -254,7 +254,7 @@ final class SendChannel: Sendable {
             if waiter is ThreadWaiter, giveUpAwaitingRing(&state) { return .connect }
             if isLocal || state.ring.isAsked { return .wait(nil, until: limit) }
             if state.ring.isOpen {
-                let period = state.ring.waitsForKernel ? .milliseconds(10) : Self.lookPeriod
+                let period = state.ring.waitsForKernel ? .milliseconds(50) : Self.lookPeriod
                 return .wait(state.ring.roomDescriptor, until: min(limit, .now + period))
             }
             let isConnecting = state.queue.lifecycle == .connecting

@@ -225,7 +225,7 @@ final class PoolWorker: Sendable {
         let outcome = OneShot<Bool>()
         let asking = Task {
             do {
-                _ = try await client.request(question, timeout: Self.longTime)
+                try await ask(question)
                 outcome.set(true)
             } catch {
                 // Other errors say that the worker ends.
@@ -234,6 +234,18 @@ final class PoolWorker: Sendable {
         }
         defer { asking.cancel() }
         return await outcome.wait(within: time) ?? Task.isCancelled
+    }
+
+    /// Asks again while there is no connection: the worker may be stopped.
+    private nonisolated(nonsending) func ask(_ question: some PortRequest) async throws {
+        while true {
+            do {
+                _ = try await client.request(question, timeout: Self.longTime)
+                return
+            } catch PortError.cannotConnect {
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
     }
 
     /// Longer than any worker is waited for.

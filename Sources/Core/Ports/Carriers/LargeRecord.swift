@@ -2,7 +2,7 @@ import CRunLoopShims
 import ZeroMQ
 
 /// A message in memory of its own. The memory goes by the ring's bell, ahead of the record, which has the message's size.
-enum Large {
+enum LargeRecord {
     /// No record is smaller.
     static let recordSize = 16
 
