@@ -71,11 +71,7 @@ struct RingConnection: ~Copyable {
                 }
             }
         }
-        guard sender?.reserve(LargeRecord.recordSize, messageSize: count) != nil, sender?.mayHandOver() == true else {
-            return noRoom
-        }
-        // The end of the port, or of its process, is about to be told.
-        if hasHungUp { return noRoom }
+        if let obstacle = obstacle(to: count) { return obstacle }
         waitsForKernel = true
         guard let memory = LargeRecord.make(frame) else {
             // A limit on the size of files, or a filter of system calls, does not pass.
@@ -120,7 +116,8 @@ struct RingConnection: ~Copyable {
         let isLarge = count > sender?.largestRecord ?? 0
         let isRoom =
             sender?.reserve(isLarge ? LargeRecord.recordSize : count, messageSize: count) != nil
-            && (!isLarge || sender?.mayHandOver() == true)
+            // With the bell closed, the end of the port, or of its process, is about to be told.
+            && (!isLarge || !hasHungUp && sender?.mayHandOver() == true)
         return isRoom ? nil : noRoom
     }
 
