@@ -314,23 +314,31 @@ import Testing
         }
     }
 
-    /// The owner was stopped until its time was over, and the file that says who has the port is gone.
-    @Test(arguments: [true, false]) func `a claimant says whether it has a port whose directory is lost`(
-        hasTaken: Bool
+    enum Answer: CaseIterable { case taken, refused, takenAfterEnd }
+
+    /// The owner cannot ask the registry, because the file that says who has the port is gone.
+    @Test(arguments: Answer.allCases) func `a claimant says whether it has a port whose directory is lost`(
+        _ answer: Answer
     ) throws {
         let (owner, path) = (runtime(), sandbox.path)
         let port = try MachPort(nameServer: owner.nameServer)
         let claimant = try Claimant(try homes.received(port, in: runtime()))
-        if hasTaken { try claimant.commit(port.id, in: owner.registry.directory(path)) }
+        let toClaimant = owner.channels.channel(to: try claimant.parts.sendRight.channel.exposedRight())
+        if answer != .refused { try claimant.commit(port.id, in: owner.registry.directory(path)) }
         sandbox.remove(path)
-        // Something else ends the wait for the answer, and the owner asks the registry.
-        try claimant.sayReady()
-        if hasTaken { try claimant.sayTaken() } else { try claimant.fail() }
-        if hasTaken {
-            #expect(waitUntil { port.receiver.channel.hasMoved.load(ordering: .acquiring) })
+        // Something else than the answer ends the wait for it: the owner's time is over, or the claimant's port has ended.
+        if answer == .takenAfterEnd {
+            claimant.parts.invalidate()
+            #expect(waitUntil { !toClaimant.isValid })
         } else {
+            try claimant.sayReady()
+        }
+        if answer == .refused { try claimant.fail() } else { try claimant.sayTaken() }
+        if answer == .refused {
             #expect(waitUntil { !port.receiver.intake.isPaused })
             #expect(port.isValid)
+        } else {
+            #expect(waitUntil { port.receiver.channel.hasMoved.load(ordering: .acquiring) })
         }
     }
 

@@ -45,8 +45,6 @@ struct HandOver: ~Copyable {
             let answers = try MachPort(
                 queueLimit: 16, messageLimit: 64 << 10,
                 nameServer: PortNameServer(directory: receiver.exposure.directoryPath, runtime: port.runtime))
-            // The end of the claimant ends the wait for its answers.
-            claimant.onInvalidation { [weak answers] in answers?.invalidate() }
             try send(.init(.begin, [.port(port.sendRight)] + lender(), replyPort: answers.sendRight))
             guard let number = try next(answers, .ready).numbers.first else {
                 throw .unavailable(reason: "the process that claims \(port.identity) is of another kind")
@@ -75,24 +73,25 @@ struct HandOver: ~Copyable {
         }
     }
 
-    /// Whether the claimant says that it has taken the port. It answers in any case, unless it ends: the answer may only be
-    /// on its way, if this process was stopped until now.
+    /// Whether the claimant says that it has taken the port. Its answer may come after the end of its own port, which goes
+    /// another way, or late, if this process was stopped until now. A claimant that has ended does not answer.
     private func saysTaken(_ answers: MachPort) -> Bool {
-        (try? next(answers, .taken, before: .now + .seconds(10))) != nil
+        let answer = try? answers.receiver.receive(before: .now + .seconds(10))
+        return answer.map { Message($0).step == .taken } ?? false
     }
 
     /// The claimant's next answer.
-    private func next(
-        _ answers: MachPort, _ step: MovingStep, before limit: MonotonicInstant? = nil
-    ) throws(PortError) -> MachPort.Message {
-        let limit = limit ?? deadline
+    private func next(_ answers: MachPort, _ step: MovingStep) throws(PortError) -> MachPort.Message {
         while true {
+            // Asked before the look: what came before the end is taken.
+            let hasEnded = !claimant.channel.isValid
             do throws(PortError) {
-                let message = Message(try answers.receiver.receive(before: min(limit, .now + .milliseconds(50))))
+                let message = Message(try answers.receiver.receive(before: min(deadline, .now + .milliseconds(50))))
                 if message.step == step { return message }
                 throw .unavailable(reason: message.text(ofComponent: 0) ?? "the process that claims it has refused it")
-            } catch .receiveTimedOut where !limit.hasPassed {
+            } catch .receiveTimedOut where !deadline.hasPassed {
                 guard port.isValid else { throw .isInvalid(port: port.identity) }
+                if hasEnded { throw .becameInvalid(port: claimant.identity) }
             }
         }
     }
