@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import WorkersTestHelper
 
+@testable import Ports
 @testable import Workers
 
 /// Pools of real processes, whose workers end in any way.
@@ -19,13 +20,14 @@ import WorkersTestHelper
 
     /// Calls the closure with a pool that runs.
     private func withPool(
-        _ count: Int = 2, _ change: (inout WorkerPool.Options) -> Void = { _ in },
+        _ count: Int = 2, _ change: (inout WorkerPool.Options) -> Void = { _ in }, names: PortNameServer? = nil,
         _ body: (WorkerPool) async throws -> Void
     ) async throws {
         var options = WorkerPool.Options()
         options.startTime = .seconds(60)
         change(&options)
-        let pool = try WorkerPool(Self.program, count: count, name: "pool", options: options, nameServer: names)
+        let pool = try WorkerPool(
+            Self.program, count: count, name: "pool", options: options, nameServer: names ?? self.names)
         async let running: Void = pool.run()
         do {
             try await body(pool)
@@ -249,6 +251,24 @@ import WorkersTestHelper
             let first = try await ask(pool, Work(.answer))
             kill(first.pid, SIGSTOP)
             #expect(await waitUntil { pool.workers.first.map { $0.pid != first.pid } ?? false })
+        }
+    }
+
+    /// The thread hears nobody meanwhile, and sends no ping.
+    @Test func `no worker is killed while a handler blocks the library's own thread`() async throws {
+        let runtime = PortRuntime(directory: folder.path)
+        let change = { (options: inout WorkerPool.Options) in
+            (options.pingPeriod, options.pingTime) = (.milliseconds(20), .seconds(1))
+        }
+        try await withPool(1, change, names: runtime.nameServer) { pool in
+            let first = try await ask(pool, Work(.answer))
+            let goesOn = OneShot<Void>()
+            try runtime.housekeeping.perform {
+                usleep(3_000_000)
+                goesOn.set(())
+            }
+            await goesOn.wait()
+            #expect(try await ask(pool, Work(.answer)).pid == first.pid)
         }
     }
 

@@ -213,6 +213,19 @@ public final class WorkerProcess: Sendable {
     /// thread of the library, and must not block it.
     public func onExit(_ handler: @escaping @Sendable (ThreadRunLoop.ExitStatus) -> Void) { ended.whenSet(handler) }
 
+    /// Set when the library's own thread has done what it had to do at the time of the call, and so knows what has come from
+    /// the child. A handler may block that thread.
+    package func caughtUp() -> OneShot<Void> {
+        let turn = OneShot<Void>()
+        do throws(PortError) {
+            guard !housekeeping.isCurrent else { throw .isEnding }
+            try housekeeping.perform { turn.set(()) }
+        } catch {
+            turn.set(())
+        }
+        return turn
+    }
+
     /// Sends the child a signal. Nothing happens when the child has ended: a pidfd never names another process.
     public func send(signal: Int32) { _ = crl_pidfd_signal(descriptor, signal) }
 

@@ -53,7 +53,7 @@ final class PoolWorker: Sendable {
         do {
             let checkIn = OneShot<Result<MachPort.SendRight, CheckInError>>()
             process.onCheckIn { checkIn.set($0) }
-            guard let outcome = await checkIn.wait(within: options.startTime) else {
+            guard let outcome = await checkIn.wait(within: options.startTime, of: process) else {
                 try Task.checkCancellation()
                 throw CheckInError.timedOut(worker: "worker “\(program.executable)”")
             }
@@ -113,7 +113,7 @@ final class PoolWorker: Sendable {
 
     private func killLater(after time: Duration, _ reason: WorkerEnd) {
         Task {
-            if await ended.wait(within: time) != nil { return }
+            if await ended.wait(within: time, of: process) != nil { return }
             note(reason)
             state.withLock { $0.isKilled = true }
             process.send(signal: SIGKILL)
@@ -146,7 +146,8 @@ final class PoolWorker: Sendable {
     /// How the worker has ended; nil when it lives on. Waits also in a cancelled task.
     nonisolated(nonsending) func end(after loss: Loss) async -> WorkerEnd? {
         begin(loss)
-        if let end = await Task(operation: { await cause.wait(within: loss.patience) }).value { return end }
+        let end = await Task(operation: { await cause.wait(within: loss.patience, of: process) }).value
+        if let end { return end }
         guard kill(after: loss) else { return nil }
         return await Task { await cause.wait() }.value
     }
@@ -154,7 +155,7 @@ final class PoolWorker: Sendable {
     /// How the worker has ended; nil when it lives on. Blocks the thread.
     func blockUntilEnd(after loss: Loss) -> WorkerEnd? {
         begin(loss)
-        if let end = cause.block(within: loss.patience) { return end }
+        if let end = cause.block(within: loss.patience, of: process) { return end }
         return kill(after: loss) ? cause.block(until: nil) : nil
     }
 
@@ -219,7 +220,7 @@ final class PoolWorker: Sendable {
         if await !answers(PoolTurn(), within: options.hangTime) { kill(.hung(options.hangTime)) }
     }
 
-    /// Asks the worker, and waits as long as this process runs for some time.
+    /// Asks the worker, and waits for some time in which this process hears it.
     /// - Returns: False when the worker has not answered, lives on, and the task was not cancelled.
     private nonisolated(nonsending) func answers(_ question: some PortRequest, within time: Duration) async -> Bool {
         let outcome = OneShot<Bool>()
@@ -233,7 +234,7 @@ final class PoolWorker: Sendable {
             }
         }
         defer { asking.cancel() }
-        return await outcome.wait(within: time) ?? Task.isCancelled
+        return await outcome.wait(within: time, of: process) ?? Task.isCancelled
     }
 
     /// Asks again while there is no connection: the worker may be stopped.
