@@ -342,6 +342,21 @@ import Testing
         }
     }
 
+    /// Who waits for such a message would otherwise not know who has the port.
+    @Test func `a message about a move goes on when its receiver can be reached again`() throws {
+        let (owner, claimant) = (runtime(), runtime())
+        let answers = try MachPort(nameServer: owner.nameServer)
+        let right = try answers.sendRight.channel.exposedRight()
+        let sender = MachPort.SendRight(claimant.channels.channel(to: right))
+        let path = sandbox.path
+        #expect(rename(path, path + ".away") == 0)
+        MachPort.Message(.taken).post(to: sender)
+        // The first attempt has failed.
+        #expect(waitUntil { sender.channel.posted.withLock { $0.count } == 0 })
+        #expect(rename(path + ".away", path) == 0)
+        #expect(try answers.receive(before: .patience).step == .taken)
+    }
+
     @Test func `nobody claims a port that was withdrawn while it was being handed over`() throws {
         let port = try MachPort(nameServer: runtime().nameServer)
         let offer = try PortOffer.of(port)

@@ -33,9 +33,16 @@ extension MachPort.Message {
         self.init(.failed, [.bytes(Array(reason.utf8))])
     }
 
-    /// Sends the message now, or when there is room, without waiting.
-    func post(to right: MachPort.SendRight) {
-        try? right.post(self, before: .now + .seconds(10)) { _ in }
+    /// Sends the message now, or when there is room, without waiting. Without a connection the library's own thread tries
+    /// again: the registry may be lost, and the other process waits for this message to learn who has the port.
+    func post(to right: MachPort.SendRight, before deadline: MonotonicInstant = .now + .seconds(60)) {
+        let sent = { @Sendable (error: (any Error)?) in
+            guard case .cannotConnect? = error as? PortError, !deadline.hasPassed else { return }
+            right.channel.channels.housekeeping.perform(after: .milliseconds(100)) {
+                self.post(to: right, before: deadline)
+            }
+        }
+        do { try right.post(self, before: deadline, ended: sent) } catch { sent(error) }
     }
 
     var step: MovingStep? { MovingStep(rawValue: id) }
