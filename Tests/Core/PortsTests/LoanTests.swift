@@ -63,6 +63,24 @@ import Testing
         #expect(try homes.runtime().nameServer.port(forName: "service") == port.sendRight)
     }
 
+    /// By ZeroMQ the lender could learn of a ring after the borrower's end, and lose what is in there.
+    @Test func `a sender gets no ring that the lender may not hear of in time`() throws {
+        let lender = homes.runtime(.never)
+        let port = try MachPort(nameServer: lender.nameServer)
+        let loan = try MachPort.Loan(port)
+        let right = try homes.received(loan.receiveRight, of: port, in: homes.runtime())
+        let borrowed = try right.claim(before: .patience)
+        let sender = try homes.right(to: borrowed, in: homes.runtime())
+        try send(1...3, by: sender)
+        #expect(try ids(borrowed, 3) == [1, 2, 3])
+        #expect(sender.carrier == .zeroMQ)
+        borrowed.invalidate()
+        let back = try loan.takeBack(before: .patience)
+        #expect(waitUntil { sender.channel.latest.id == back.receiver.id })
+        try send(4...6, by: sender)
+        #expect(try ids(back, 3) == [4, 5, 6])
+    }
+
     @Test func `a name that the borrower has registered comes back with the port`() throws {
         let borrower = homes.runtime()
         let lent = try lend(to: borrower)

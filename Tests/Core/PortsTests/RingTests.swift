@@ -108,6 +108,29 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
 
     // MARK: The ring
 
+    @Test func `a ring that cannot be read for a moment is read later`() throws {
+        let ends = try Ends()
+        for byte in 1...3 as ClosedRange<UInt8> { _ = ends.send(record(byte)) }
+        let (ring, nothing) = (try ends.lent, OwnedDescriptor(open("/dev/null", O_RDWR | O_CLOEXEC)))
+        let (lent, other) = (try ends.lent, ring.memory.number)
+        #expect(dup2(nothing.number, lent.memory.number) >= 0)
+        #expect(lent.left(1 << 20, queueLimit: 1000) == nil)
+        let number = lent.memory.number
+        let helper = Helper { dup2(other, number) >= 0 }
+        let left = try #require(lent.left(1 << 20, queueLimit: 1000, until: .patience))
+        #expect(helper.join())
+        var read: [UInt8?] = []
+        for isThere in [true, false, false, true, true] {
+            #expect(dup2(isThere ? other : nothing.number, lent.memory.number) >= 0)
+            switch left.next() {
+            case .frame(let frame): read.append(frame.withUnsafeBytes { $0[0] })
+            case .missing: read.append(nil)
+            case .nothing: Issue.record("the ring has ended")
+            }
+        }
+        #expect(read == [1, nil, nil, 2, 3])
+    }
+
     @Test func `a large message comes with its memory, also after billions of records`() throws {
         let ends = try Ends()
         ends.skip(1 << 31)

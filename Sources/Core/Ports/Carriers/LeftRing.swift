@@ -38,7 +38,8 @@ final class LeftRing {
     /// The next message, but for those in memory of their own.
     func next() -> RingReceiver.Copy {
         while tail != head {
-            guard let (kind, count) = recordHead() else { return endBroken() }
+            guard tail + 8 <= size else { return endBroken() }
+            guard let (kind, count) = recordHead() else { return .missing }
             if kind == RingMemory.Kind.wrap {
                 guard head < tail else { return endBroken() }
                 tail = 0
@@ -51,8 +52,7 @@ final class LeftRing {
             else { return endBroken() }
             let start = tail + 8
             if kind == RingMemory.Kind.message {
-                guard var frame = try? ZeroMQFrame(count: count) else { return .missing }
-                guard read(start, into: &frame) else { return endBroken() }
+                guard var frame = try? ZeroMQFrame(count: count), read(start, into: &frame) else { return .missing }
                 goOn(at: end)
                 return .frame(frame)
             }
@@ -75,11 +75,10 @@ final class LeftRing {
         return .nothing
     }
 
+    /// - Returns: Nil when the kernel does not read the memory now.
     private func recordHead() -> (kind: UInt32, count: Int)? {
         var word: UInt64 = 0
-        guard tail + 8 <= size, crl_memory_read_at(memory.number, &word, 8, RingMemory.offset(inRing: tail)) else {
-            return nil
-        }
+        guard crl_memory_read_at(memory.number, &word, 8, RingMemory.offset(inRing: tail)) else { return nil }
         return (UInt32(truncatingIfNeeded: word >> 32), Int(word & 0xFFFF_FFFF))
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import RunLoops
 
 /// The lender of a port, as the borrower knows it: where the port goes back to, and the port that takes the rings.
@@ -22,8 +23,9 @@ final class PortBorrowing: PortLender {
         do throws(PortError) {
             let copy = try MessageDescriptor(duplicating: memory.number)
             let message = MachPort.Message(ring: copy, of: peer, sender, at: home)
-            try desk.post(message, before: .now + Self.patience) { error in
-                then(error == nil || !self.isThere)
+            try desk.post(message, before: .now + Self.patience) { [self] error in
+                // By ZeroMQ the message could come after the news of this process's end.
+                then(error == nil && desk.channel.hasRing || !isThere)
             }
         } catch {
             then(!isThere)
@@ -77,8 +79,13 @@ struct LentRing {
     let home: PortID
 
     /// The ring, when its receiver is gone. Nothing more is sent by it.
-    func left(_ messageLimit: Int, queueLimit: Int) -> LeftRing? {
-        LeftRing(memory, of: sender, queueLimit: queueLimit, messageLimit: messageLimit)
+    /// - Parameter deadline: The end of the attempts to read it. Perhaps there is no memory for the moment.
+    func left(_ messageLimit: Int, queueLimit: Int, until deadline: MonotonicInstant = .distantPast) -> LeftRing? {
+        while true {
+            let ring = LeftRing(memory, of: sender, queueLimit: queueLimit, messageLimit: messageLimit)
+            if ring != nil || deadline.hasPassed { return ring }
+            usleep(10_000)
+        }
     }
 
     /// Whether its receiver has ended the ring, and has taken everything.

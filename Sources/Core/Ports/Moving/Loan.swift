@@ -347,7 +347,7 @@ extension MachPort {
 
         /// The messages that the borrower has not taken from a ring.
         private func rest(of lent: LentRing, until deadline: MonotonicInstant) -> [LocalMessage] {
-            guard let ring = lent.left(standby.messageLimit, queueLimit: standby.queueLimit) else {
+            guard let ring = lent.left(standby.messageLimit, queueLimit: standby.queueLimit, until: deadline) else {
                 log.warning(
                     about: .process(lent.sender.pid), once: "lent ring",
                     "\(standby.identity) has lost what waited in a ring of \(ProcessIdentity(pid: lent.sender.pid))")
