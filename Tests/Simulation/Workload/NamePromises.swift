@@ -4,8 +4,10 @@
 final class NamePromises {
     private unowned let promises: Promises
     private var holders: [String: PortID] = [:]
-    /// The owners of the names whose folders somebody has removed.
+    /// The last owners of the names whose folders somebody has removed.
     private var formerHolders: [String: PortID] = [:]
+    /// All owners whose entries of a name somebody has removed. The first one that restores its own has the name.
+    private var robbed: [String: [PortID]] = [:]
     private var timesTaken: [String: Int] = [:]
     private(set) var count = 0
     /// Names that only one port ever has.
@@ -28,6 +30,7 @@ final class NamePromises {
         losses[file] = machine.now
         for (name, port) in holders where self.file(name) == file {
             lostNames.insert(name)
+            robbed[name, default: []].append(port)
             holders[name] = nil
             if isRestored { formerHolders[name] = port }
         }
@@ -37,6 +40,7 @@ final class NamePromises {
     func lostAll() {
         lossOfAll = machine.now
         lostNames.formUnion(holders.keys)
+        for (name, port) in holders { robbed[name, default: []].append(port) }
         // Owners move to a new directory when they use it, and not before.
         (holders, formerHolders) = ([:], [:])
     }
@@ -45,10 +49,14 @@ final class NamePromises {
     var unrestored: [String] {
         formerHolders.compactMap { name, port in
             guard let facts = promises.ports[port], facts.isAlive, facts.moves.isNone, facts.owner.hearsFiles,
-                !machine.files.exists("\(Scenario.directory)/names/\(file(name))/\(port.file)")
+                !robbed[name, default: []].contains(where: { hasEntry(of: name, $0) })
             else { return nil }
             return "\(facts.owner) has not restored the entry of \(name)"
         }.sorted()
+    }
+
+    private func hasEntry(of name: String, _ port: PortID) -> Bool {
+        machine.files.exists("\(Scenario.directory)/names/\(file(name))/\(port.file)")
     }
 
     // MARK: Names and their ports

@@ -552,14 +552,16 @@ final class Promises {
         let isBorrowed = facts.owner !== facts.lender
         let borrowers = dead.map(\.process) + (isBorrowed ? [facts.owner] : [])
         guard let since = (dead.map(\.begin) + (isBorrowed ? [facts.since] : [])).min() else { return }
-        let sent = lines.filter { $0.port == port && $0.begun > $0.received }
-        for line in sent {
+        for line in lines where line.port == port {
             // A dead process may have got the port of another borrower.
             let passedOn = isBorrowed && !dead.isEmpty ? line.begun : line.passedOn
             line.returns.append(
-                LoanReturn(line.received + 1...line.begun, from: borrowers, since: since, passedOn: passedOn))
+                LoanReturn(
+                    line.received + 1..<max(line.received, line.begun) + 1, from: borrowers,
+                    at: isBorrowed ? facts.home : nil, since: since, passedOn: passedOn))
         }
         // “The message in its hand is gone.”
+        let sent = lines.filter { $0.port == port && $0.begun > $0.received }
         for _ in borrowers.filter(\.isDead) {
             facts.lostInHand.append(
                 Dictionary(sent.compactMap { line in line.next.map { (line.number, $0) } }, uniquingKeysWith: min))

@@ -93,8 +93,12 @@ extension Program {
         do throws(PortError) {
             try send(bytes, number)
             if bytes.count > right.messageLimit { machine.fail("a port took a message above its limit") }
-            let home = promises.process(of: right.channel.latest.id.incarnation)
-            promises.accepted(number, of: line, SentMessage(bytes.count, to: home, by: right.carrier, formerly: former))
+            let home = right.channel.latest.id
+            promises.accepted(
+                number, of: line,
+                SentMessage(
+                    bytes.count, to: home, of: promises.process(of: home.incarnation), by: right.carrier,
+                    formerly: former))
         } catch {
             promises.failed(number, of: line, isLoss: error.isLoss)
             if case .messageTooLarge(_, let size, let limit) = error, size <= limit || size < bytes.count {
@@ -157,7 +161,7 @@ extension Program {
 extension SentMessage {
     /// - Parameter former: The way before the send, on which the message may have gone.
     fileprivate init(
-        _ size: Int, to home: Process?, by carrier: MachPort.SendRight.Carrier?,
+        _ size: Int, to home: PortID, of process: Process?, by carrier: MachPort.SendRight.Carrier?,
         formerly former: MachPort.SendRight.Carrier?
     ) {
         let way: Way =
@@ -168,7 +172,8 @@ extension SentMessage {
             default: .zeroMQ
             }
         self.init(
-            way: way, size: size, home: home, isKept: carrier == .sharedMemory || carrier == .ownProcess)
+            way: way, size: size, home: home, process: process,
+            isKept: carrier == .sharedMemory || carrier == .ownProcess)
     }
 }
 
