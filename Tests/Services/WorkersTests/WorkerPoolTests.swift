@@ -254,6 +254,19 @@ import WorkersTestHelper
         }
     }
 
+    /// A request that the worker refuses goes to another one at once, and would come back to it again and again.
+    @Test(arguments: [false, true]) func `a worker that has ended gets no more requests`(hasEnded: Bool) async throws {
+        let worker = try await PoolWorker.launch(
+            WorkerTitle(pool: "pool", number: 1), Self.program, WorkerPool.Options(),
+            PoolSurroundings(logger: nil, foldersInside: nil), names)
+        let isTold = OneShot<Void>()
+        if !hasEnded { worker.beforeEnd { isTold.set(()) } }
+        worker.process.send(signal: SIGKILL)
+        _ = try await worker.process.waitForExit()
+        if hasEnded { worker.beforeEnd { isTold.set(()) } }
+        #expect(await waitUntil { isTold.isSet })
+    }
+
     /// The thread hears nobody meanwhile, and sends no ping.
     @Test func `no worker is killed while a handler blocks the library's own thread`() async throws {
         let runtime = PortRuntime(directory: folder.path)

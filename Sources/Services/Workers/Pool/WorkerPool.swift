@@ -250,8 +250,8 @@ public final class WorkerPool: Sendable {
     /// Runs a worker to its end.
     /// - Returns: How it has ended, and whether it has had a request.
     private func serve(_ worker: PoolWorker, as member: Int) async -> (WorkerEnd, hasWorked: Bool) {
-        worker.beforeEnd { [queue, weak worker] in if let worker { queue.end(worker, as: member) } }
         queue.add(worker, as: member)
+        worker.beforeEnd { [queue, weak worker] in if let worker { queue.end(worker, as: member) } }
         // The stop may have been faster.
         if queue.end != nil { worker.end(.stopped) }
         let end = await worker.watch { [queue] in queue.isBusy(member) }

@@ -29,8 +29,10 @@ final class PoolWorker: Sendable {
     private struct State {
         /// Why the pool ends the worker; nil when it does not.
         var reason: WorkerEnd?
-        /// Called when the pool is about to end the worker.
+        /// Called when the worker must get no more requests.
         var willEnd: (@Sendable () -> Void)?
+        /// Whether it has ended, or is about to.
+        var isEnding = false
         /// Whether the worker has refused a request.
         var isLeaving = false
         /// Whether the worker did not end in time.
@@ -77,6 +79,8 @@ final class PoolWorker: Sendable {
     }
 
     private func ended(with status: ThreadRunLoop.ExitStatus) {
+        // First, because a request that knows the cause is sent again at once.
+        note(nil)
         let end = state.withLock { $0.reason } ?? .ended(status)
         cause.set(end)
         ended.set(end)
@@ -120,13 +124,21 @@ final class PoolWorker: Sendable {
         }
     }
 
-    /// Calls the closure before the pool ends the worker. The worker must get no request afterwards.
-    func beforeEnd(_ handler: @escaping @Sendable () -> Void) { state.withLock { $0.willEnd = handler } }
+    /// Calls the closure before the pool ends the worker, or when it has ended, or at once afterwards. The worker must get no
+    /// request then.
+    func beforeEnd(_ handler: @escaping @Sendable () -> Void) {
+        let isEnding = state.withLock { state in
+            if !state.isEnding { state.willEnd = handler }
+            return state.isEnding
+        }
+        if isEnding { handler() }
+    }
 
-    /// The first reason counts.
+    /// The worker has ended, or is about to. The first reason counts.
     private func note(_ reason: WorkerEnd?) {
         let willEnd = state.withLock { state in
             if state.reason == nil { state.reason = reason }
+            state.isEnding = true
             return state.willEnd.take()
         }
         willEnd?()
