@@ -143,6 +143,22 @@ import Testing
         #expect(try areReached(ports, by: directory.path))
     }
 
+    /// The owner makes its sockets in the directory in between, and does not use the registry afterwards.
+    @Test func `a port is connected to in a directory that is back in its place`() throws {
+        let directory = Movable(sandbox)
+        let port = try register("test", PortRuntime(directory: directory.path).nameServer)
+        let sending = PortRuntime(directory: directory.path, sharedMemory: .never)
+        let right = try sending.nameServer.port(forName: "test", before: .patience)
+        try right.channel.connectToOwner(before: .patience)
+        directory.moveAway()
+        #expect(mkdir(directory.parent, 0o700) == 0)
+        _ = try port.receiver.exposure.directoryOfSocket()
+        sandbox.remove(directory.parent)
+        directory.moveBack()
+        try right.send(MachPort.Message(id: 3), before: .patience)
+        #expect(try port.receive(before: .patience).id == 3)
+    }
+
     // MARK: Removed
 
     @Test func `a port without a name is reached when its directory was removed and made again`() throws {

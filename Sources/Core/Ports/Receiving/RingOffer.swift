@@ -56,11 +56,13 @@ extension Receiver {
         return false
     }
 
-    /// A peer has a connection of ZeroMQ to the port, or none any more.
+    /// A peer connects to the port by ZeroMQ, or has no such connection any more.
     func sendsByZeroMQ(_ peer: Incarnation, _ isOpen: Bool) {
         ringless.withLock { ringless in
             if isOpen { ringless.insert(peer) } else { ringless.remove(peer) }
         }
+        // The peer finds the socket at its next attempt, if the directory was moved away and back since the last exposure.
+        if isOpen { _ = try? exposure.directoryOfSocket() }
     }
 
     /// A peer is gone, or sends no more by its ring. The messages that it has sent are taken first.

@@ -409,9 +409,7 @@ final class SendChannel: Sendable {
     /// Tells the owner whether this channel has a socket of ZeroMQ. Called under the lock, so that no question for a ring
     /// comes first that is asked later.
     func tellZeroMQ(isOpen: Bool) {
-        guard channels.control.takesRings, let owner = channels.control.existing(id.incarnation), owner.takesRings
-        else { return }
-        owner.send(.zeroMQ(id.number, isOpen: isOpen))
+        channels.control.existing(id.incarnation)?.send(.zeroMQ(id.number, isOpen: isOpen))
     }
 
     // MARK: Requests
