@@ -240,7 +240,12 @@ final class Promises {
 
     /// The messages with nothing but a server's right to receive, which belong to no line.
     private var handedOver: [PortID: Int] = [:]
-    func handsOver(to port: PortID) { handedOver[port, default: 0] += 1 }
+    /// - Parameter offer: The offer of the server. The end of a loan may take it, and the hand-over then makes another one.
+    func handsOver(by offer: PortID, to port: PortID) {
+        handedOver[port, default: 0] += 1
+        lastHandOvers[offer.incarnation] = offers[offer]
+    }
+    private var lastHandOvers: [Incarnation: PortID] = [:]
 
     /// - Parameter home: The port as its present process knows it.
     func ends(_ port: PortID, at home: PortID) {
@@ -464,13 +469,18 @@ final class Promises {
     private var servers: Set<PortID> = []
 
     /// Whether an offered port takes requests.
-    func isServer(_ offer: PortID) -> Bool { offers[offer].map(servers.contains) ?? false }
+    func isServer(_ offer: PortID) -> Bool { offered(by: offer).map(servers.contains) ?? false }
 
     /// A program offers a port.
     /// - Parameter offer: The port that takes the claims.
     func offers(_ port: PortID, by offer: PortID) {
         machine.story.tell(machine) { "offers port \(port.number)" }
         offers[offer] = port
+    }
+
+    private func offered(by offer: PortID) -> PortID? {
+        if falseOffers.contains(offer) { return nil }
+        return offers[offer] ?? lastHandOvers[offer.incarnation]
     }
 
     /// The ports that were offered, as their present processes know them.
@@ -483,7 +493,8 @@ final class Promises {
     func isFalse(_ offer: PortID) -> Bool { falseOffers.contains(offer) }
 
     func claims(_ offer: PortID) {
-        guard let port = offers[offer] else { machine.fail("an offer came that nobody has made") }
+        guard let port = offered(by: offer) else { machine.fail("an offer came that nobody has made") }
+        offers[offer] = port
         machine.story.tell(machine) { "claims port \(port.number) of \(owner(port))" }
         ports[port]?.moves.begin(by: machine.current.process)
     }

@@ -76,7 +76,7 @@ extension Program {
         guard let right = received.last, right.isValid, let offer = attempt({ try PortOffer.of(server.port).right })
         else { return false }
         promises.offers(server.port.id, by: offer.id)
-        promises.handsOver(to: right.id)
+        promises.handsOver(by: offer.id, to: right.id)
         spawn("last replies") { [self] in
             while goesOn, server.isValid { pause(20) }
             replyToAll(held)
