@@ -10,6 +10,7 @@ let package = Package(
         .library(name: "RunLoops", targets: ["RunLoops"]),
         .library(name: "Ports", targets: ["Ports"]),
         .library(name: "TypedPorts", targets: ["TypedPorts"]),
+        .library(name: "FoundationCoding", targets: ["FoundationCoding"]),
         .library(name: "Workers", targets: ["Workers"]),
         .library(name: "Activation", targets: ["Activation"]),
         .library(name: "Systemd", targets: ["Systemd"]),
@@ -68,6 +69,8 @@ let package = Package(
             ]
         ),
         .target(name: "TypedPorts", dependencies: ["CBOR", "Ports", "RunLoopLocks"]),
+        // Apart, because a static program with FoundationEssentials is several megabytes larger.
+        .target(name: "FoundationCoding", dependencies: ["CBOR", "TypedPorts", "Ports"]),
         .target(
             name: "Workers",
             dependencies: [
@@ -103,6 +106,7 @@ let package = Package(
             dependencies: [
                 "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
                 .target(name: "CNATS", condition: .when(traits: ["NATS"])),
+                .target(name: "FoundationCoding", condition: .when(traits: ["NATS"])),
             ]),
         // The import of CoreFoundation does not link the library that has it.
         .target(
@@ -114,15 +118,15 @@ let package = Package(
         .target(
             name: "XPC",
             dependencies: [
-                "Activation", "PortsTracing", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
+                "Activation", "PortsTracing", "FoundationCoding", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
             ]),
         // No code: where the documentation begins.
         .target(
             name: "SwiftPortsGuide",
             dependencies: [
-                "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "Systemd", "PortsInspection",
-                "PortsMetrics",
+                "RunLoops", "Ports", "TypedPorts", "FoundationCoding", "Workers", "Activation", "Systemd",
+                "PortsInspection", "PortsMetrics",
                 "PortsTracing", "NATSPorts", "FoundationPorts", "CoreFoundationPorts", "XPC", "ZeroMQ",
             ]),
         .executableTarget(
@@ -171,7 +175,8 @@ let package = Package(
             swiftSettings: [.unsafeFlags(["-O", "-enforce-exclusivity=unchecked"])]),
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"]),
         .target(
-            name: "FuzzTargets", dependencies: ["Ports", "PortsInspection", "RunLoops", "TypedPorts", "ZeroMQ"]),
+            name: "FuzzTargets",
+            dependencies: ["Ports", "PortsInspection", "RunLoops", "FoundationCoding", "TypedPorts", "ZeroMQ"]),
         .testTarget(
             name: "PortsTests",
             dependencies: [
@@ -186,7 +191,8 @@ let package = Package(
         .testTarget(
             name: "TypedPortsTests",
             dependencies: [
-                "TypedPorts", "Ports", "PortsInspection", "TypedPortsTestHelper", "FuzzTargets", "PortsTestHelper",
+                "FoundationCoding", "TypedPorts", "Ports", "PortsInspection", "TypedPortsTestHelper", "FuzzTargets",
+                "PortsTestHelper",
                 "workers", "OwnThread",
                 "TestSupport",
             ]),
@@ -266,7 +272,7 @@ let package = Package(
 let folders = [
     "Sources/Core": [
         "RunLoops", "RunLoopLocks", "CRunLoopShims", "CBOR", "ZeroMQ", "CZeroMQ", "CAcceptGuard", "Ports", "TypedPorts",
-        "PortsInspection",
+        "FoundationCoding", "PortsInspection",
     ],
     "Sources/Services": ["Workers", "Activation", "Systemd"],
     "Sources/Mac": ["CoreFoundationPorts", "CCoreFoundationPorts", "FoundationPorts", "XPC", "DarwinNames"],

@@ -7,9 +7,8 @@ struct ManifestTests {
         let manifest = try Repository.text("Package.swift")
         let products = manifest.matches(of: /\.(?:library|executable|plugin)\(\s*name: "?(\w+)/).map { String($0.1) }
         let libraries = [
-            "RunLoops", "Ports", "TypedPorts", "Workers", "Activation", "Systemd", "PortsInspection",
-            "PortsMetrics",
-            "PortsTracing", "NATSPorts",
+            "RunLoops", "Ports", "TypedPorts", "FoundationCoding", "Workers", "Activation", "Systemd",
+            "PortsInspection", "PortsMetrics", "PortsTracing", "NATSPorts",
             "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "XPC", "ZeroMQ",
         ]
         #expect(products == libraries + ["portctl"])

@@ -1,3 +1,4 @@
+import FoundationCoding
 import Ports
 
 @testable import TypedPorts

@@ -1,3 +1,4 @@
+import FoundationCoding
 import OwnThread
 import TestSupport
 import Testing

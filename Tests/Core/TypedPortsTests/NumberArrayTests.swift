@@ -1,9 +1,8 @@
-import Foundation
 import TestSupport
 import Testing
 import TypedPorts
 
-/// Arrays of numbers as RFC 8746 writes them, and bytes of Foundation.
+/// Arrays of numbers as RFC 8746 writes them.
 @Suite struct NumberArrayTests {
     private func expectSame<Number: Codable & Equatable>(_ numbers: [Number], tag: String) throws {
         let bytes = try encoded(numbers)
@@ -134,9 +133,7 @@ import TypedPorts
         #expect(throws: DecodingError.self) { try decoded([UInt].self, encoded(numbers.map { -$0 })) }
         #expect(throws: DecodingError.self) { try decoded([Bool].self, encoded(numbers)) }
         #expect(throws: DecodingError.self) { try decoded([UInt8].self, encoded(numbers)) }
-        #expect(throws: DecodingError.self) { try decoded(Data.self, encoded(numbers)) }
         #expect(try decoded([UInt8].self, encoded(numbers.dropLast())) == [UInt8](repeating: 1, count: 40))
-        #expect(try decoded(Data.self, encoded(Array(numbers.dropLast()))) == Data(repeating: 1, count: 40))
         do {
             _ = try decoded([Int32].self, encoded(numbers))
         } catch DecodingError.dataCorrupted(let context) {
@@ -196,21 +193,5 @@ import TypedPorts
             #expect(isCoded([numbers]) == (limit > 1))
             #expect(isCoded([Array(1...5)]) == (limit > 1))
         }
-    }
-
-    @Test func `Data is a byte string`() throws {
-        struct Picture: Codable, Equatable {
-            var name: String
-            var pixels: Data
-            var thumbnail: Data?
-        }
-        let picture = Picture(name: "a", pixels: Data(0...255), thumbnail: Data())
-        #expect(try decoded(Picture.self, encoded(picture)) == picture)
-        #expect(try encoded(Data([1, 2, 3])) == hex("43010203"))
-        #expect(try decoded(Data.self, hex("83010218ff")) == Data([1, 2, 255]))
-        #expect(try decoded(Data.self, hex("5f42010243030405ff")) == Data([1, 2, 3, 4, 5]))
-        #expect(try decoded(Data.self, hex("c143010203")) == Data([1, 2, 3]))
-        #expect(throws: DecodingError.self) { try decoded(Data.self, hex("63616263")) }
-        #expect(throws: DecodingError.self) { try decoded(Data.self, hex("5bffffffffffffffff")) }
     }
 }

@@ -1,3 +1,4 @@
+import FoundationCoding
 import OwnThread
 import Testing
 import TypedPorts

@@ -1,4 +1,6 @@
 import Dispatch
+// Decodes `Data` at once.
+import FoundationCoding
 import Ports
 import TypedPorts
 

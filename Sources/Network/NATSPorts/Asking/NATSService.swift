@@ -1,4 +1,5 @@
 #if NATS
+    import FoundationCoding
     import Ports
     import RunLoopLocks
     import TypedPorts

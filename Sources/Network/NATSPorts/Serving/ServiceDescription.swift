@@ -1,4 +1,5 @@
 #if NATS
+    import FoundationCoding
     import Glibc
     import Ports
     import RunLoops

@@ -1,7 +1,8 @@
 import FoundationEssentials
 import Ports
+import TypedPorts
 
-/// Encodes values as JSON, which people and other languages read. ``CBORCoder`` is faster, and its messages are smaller.
+/// Encodes values as JSON, which people and other languages read. `CBORCoder` is faster, and its messages are smaller.
 ///
 /// Values become UTF-8. Texts in UTF-8, UTF-16 and UTF-32 are decoded, with a byte order mark or without.
 public struct JSONCoder: MessageCoder {
