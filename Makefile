@@ -326,7 +326,7 @@ bench-check: dependencies
 
 # One archive of all modules. Warnings are errors: a link in a comment that leads nowhere is one. The plugin builds once for
 # each module. Without the order of traits that PROGRESS keeps, each of these builds would compile everything again.
-DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts FoundationCoding Workers Activation Systemd PortsInspection PortsMetrics PortsTracing NATSPorts FoundationPorts CoreFoundationPorts XPC ZeroMQ
+DOCUMENTED = SwiftPortsGuide RunLoops Ports TypedPorts FoundationCoding Workers Activation Systemd PortsInspection PortsMetrics PortsTracing NATSPorts FoundationPorts CoreFoundationPorts XPC
 docs: dependencies
 	@$(call REQUIRE,libnats,libnats-dev)
 	@mkdir -p .build/documentation

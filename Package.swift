@@ -24,7 +24,6 @@ let package = Package(
         .library(name: "FoundationPorts", targets: ["FoundationPorts"]),
         .library(name: "DarwinNames", targets: ["DarwinNames"]),
         .library(name: "XPC", targets: ["XPC"]),
-        .library(name: "ZeroMQ", targets: ["ZeroMQ"]),
         .executable(name: "portctl", targets: ["portctl"]),
     ],
     // A package names the traits of what it uses, and fetches no more. One trait alone is the default: SwiftPM passes traits to
@@ -49,6 +48,7 @@ let package = Package(
         .systemLibrary(name: "CZeroMQ", providers: [.apt(["libzmq3-dev"])]),
         .target(name: "CRunLoopShims"),
         .target(name: "CAcceptGuard", dependencies: ["CZeroMQ"]),
+        // For the ports alone: no product has it.
         .target(name: "ZeroMQ", dependencies: ["CZeroMQ", "RunLoopLocks"]),
         // Apart and public, so that the compiler can inline a lock into other modules. No product has it.
         .target(name: "RunLoopLocks", dependencies: ["CRunLoopShims"]),
@@ -127,7 +127,7 @@ let package = Package(
             dependencies: [
                 "RunLoops", "Ports", "TypedPorts", "FoundationCoding", "Workers", "Activation", "Systemd",
                 "PortsInspection", "PortsMetrics",
-                "PortsTracing", "NATSPorts", "FoundationPorts", "CoreFoundationPorts", "XPC", "ZeroMQ",
+                "PortsTracing", "NATSPorts", "FoundationPorts", "CoreFoundationPorts", "XPC",
             ]),
         .executableTarget(
             name: "portctl",

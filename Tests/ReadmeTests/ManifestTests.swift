@@ -9,7 +9,7 @@ struct ManifestTests {
         let libraries = [
             "RunLoops", "Ports", "TypedPorts", "FoundationCoding", "Workers", "Activation", "Systemd",
             "PortsInspection", "PortsMetrics", "PortsTracing", "NATSPorts",
-            "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "XPC", "ZeroMQ",
+            "CoreFoundationPorts", "CFPorts", "FoundationPorts", "DarwinNames", "XPC",
         ]
         #expect(products == libraries + ["portctl"])
         #expect(!manifest.contains("products."), "products are added where this test does not see them")
