@@ -1,11 +1,3 @@
-/// A port that a ``PortDescriptor`` can serve: a ``MachPort`` or a ``LocalMessagePort``.
-public protocol PollablePort: AnyObject, Sendable {
-    /// The right to send to the port.
-    var sendRight: MachPort.SendRight { get }
-}
-
-extension MachPort: PollablePort {}
-
 /// A descriptor by which an event loop of any kind serves a port: epoll, poll, GLib, libuv, SwiftNIO…
 ///
 ///     let port = try MachPort { message in print("got", message.id) }
@@ -19,8 +11,8 @@ extension MachPort: PollablePort {}
 ///
 /// Loops, queues and threads may take messages at the same time; each message goes to one of them. Any thread may call
 /// all methods. None of them waits.
-public final class PortDescriptor<Port: PollablePort>: Sendable {
-    /// The port, a ``MachPort`` or a ``LocalMessagePort``.
+public final class PortDescriptor<Port: AnyObject & Sendable>: Sendable {
+    /// The port, a ``MachPort`` or a ``LocalMessagePort``. There are no descriptors of other types.
     public let port: Port
 
     /// The number of the descriptor, for the event loop to poll for reading.

@@ -7,7 +7,7 @@ import Glibc
 // The takers of a port's messages. A taker has stopped when its call returns, so that the next one may follow.
 
 /// A port whose handler loops, queues and foreign loops call.
-protocol HandlingPort: PollablePort {
+protocol HandlingPort: AnyObject, Sendable {
     func schedule(in loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode) throws(PortError)
     func remove(from loop: ThreadRunLoop, forMode mode: ThreadRunLoop.Mode)
     func setQueue(_ queue: DispatchQueue?) throws(PortError)

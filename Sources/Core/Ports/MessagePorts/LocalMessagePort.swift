@@ -225,8 +225,6 @@ extension PortRuntime {
     fileprivate var localMessagePorts: LocalMessagePorts { attachment { LocalMessagePorts() } }
 }
 
-extension LocalMessagePort: PollablePort {}
-
 extension PortDescriptor where Port == LocalMessagePort {
     /// Makes a descriptor for a message port. The corresponding CF function is `CFMessagePortCreateRunLoopSource`.
     /// - Throws: ``PortError`` when the port is invalid, no descriptor is left, or the process is a fork.
