@@ -1,6 +1,6 @@
 import Dispatch
 
-// The sessions with a listener that has a name. Apple's module has the same initializers.
+// The sessions with a listener that has a name. Apple's module has each initializer twice: with a requirement, and without.
 
 extension XPCSession {
     /// Makes a session with a listener that has a name.
@@ -8,15 +8,17 @@ extension XPCSession {
     ///   - machService: The name of the listener.
     ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
     ///   - options: The options.
+    ///   - requirement: A condition on the peer, checked before the first message, and for each one; nil for none.
     ///   - cancellationHandler: Called once, when the session has ended.
     /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
     @preconcurrency
     public convenience init(
         machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
-        cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
+        requirement: XPCPeerRequirement? = nil, cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
     ) throws {
         try self.init(
-            to: .service(machService, .shared), targetQueue, options, cancellation: cancellationHandler)
+            to: .service(machService, .shared), targetQueue, options, requirement: requirement,
+            cancellation: cancellationHandler)
     }
 
     /// Makes a session with a listener that has a name; with a handler of typed messages.
@@ -24,17 +26,19 @@ extension XPCSession {
     ///   - machService: The name of the listener.
     ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
     ///   - options: The options.
+    ///   - requirement: A condition on the peer, checked before the first message, and for each one; nil for none.
     ///   - incomingMessageHandler: Takes each message. Its result is the reply; nil for none.
     ///   - cancellationHandler: Called once, when the session has ended.
     /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
     @preconcurrency
     public convenience init<Message: Decodable>(
         machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
+        requirement: XPCPeerRequirement? = nil,
         incomingMessageHandler: (@Sendable (Message) -> (any Encodable)?)? = nil,
         cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
     ) throws {
         try self.init(
-            to: .service(machService, .shared), targetQueue, options,
+            to: .service(machService, .shared), targetQueue, options, requirement: requirement,
             incoming: incomingMessageHandler.map { TypedHandler.decoding(for: $0) }, cancellation: cancellationHandler)
     }
 
@@ -43,92 +47,14 @@ extension XPCSession {
     ///   - machService: The name of the listener.
     ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
     ///   - options: The options.
+    ///   - requirement: A condition on the peer, checked before the first message, and for each one; nil for none.
     ///   - incomingMessageHandler: Takes each message. Its result is the reply; nil for none.
     ///   - cancellationHandler: Called once, when the session has ended.
     /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
     @preconcurrency
     public convenience init(
         machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
-        incomingMessageHandler: (@Sendable (XPCReceivedMessage) -> (any Encodable)?)? = nil,
-        cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
-    ) throws {
-        try self.init(
-            to: .service(machService, .shared), targetQueue, options, incoming: incomingMessageHandler,
-            cancellation: cancellationHandler)
-    }
-
-    /// Makes a session with a listener that has a name; with a handler of dictionaries.
-    /// - Parameters:
-    ///   - machService: The name of the listener.
-    ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
-    ///   - options: The options.
-    ///   - incomingMessageHandler: Takes each message. Its result is the reply; nil for none.
-    ///   - cancellationHandler: Called once, when the session has ended.
-    /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
-    @preconcurrency
-    public convenience init(
-        machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
-        incomingMessageHandler: (@Sendable (XPCDictionary) -> XPCDictionary?)? = nil,
-        cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
-    ) throws {
-        try self.init(
-            to: .service(machService, .shared), targetQueue, options,
-            incoming: incomingMessageHandler.map { XPCDictionary.decoding(for: $0) }, cancellation: cancellationHandler)
-    }
-
-    /// Makes a session with a listener that has a name; with a condition on the peer.
-    /// - Parameters:
-    ///   - machService: The name of the listener.
-    ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
-    ///   - options: The options.
-    ///   - requirement: Checked before the first message, and for each one.
-    ///   - cancellationHandler: Called once, when the session has ended.
-    /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
-    @preconcurrency
-    public convenience init(
-        machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
-        requirement: XPCPeerRequirement,
-        cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
-    ) throws {
-        try self.init(
-            to: .service(machService, .shared), targetQueue, options, requirement: requirement,
-            cancellation: cancellationHandler)
-    }
-
-    /// Makes a session with a listener that has a name; with a handler of typed messages, and with a condition on the peer.
-    /// - Parameters:
-    ///   - machService: The name of the listener.
-    ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
-    ///   - options: The options.
-    ///   - requirement: Checked before the first message, and for each one.
-    ///   - incomingMessageHandler: Takes each message. Its result is the reply; nil for none.
-    ///   - cancellationHandler: Called once, when the session has ended.
-    /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
-    @preconcurrency
-    public convenience init<Message: Decodable>(
-        machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
-        requirement: XPCPeerRequirement,
-        incomingMessageHandler: (@Sendable (Message) -> (any Encodable)?)? = nil,
-        cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
-    ) throws {
-        try self.init(
-            to: .service(machService, .shared), targetQueue, options, requirement: requirement,
-            incoming: incomingMessageHandler.map { TypedHandler.decoding(for: $0) }, cancellation: cancellationHandler)
-    }
-
-    /// Makes a session with a listener that has a name; with a handler of messages as they are received, and with a condition on the peer.
-    /// - Parameters:
-    ///   - machService: The name of the listener.
-    ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
-    ///   - options: The options.
-    ///   - requirement: Checked before the first message, and for each one.
-    ///   - incomingMessageHandler: Takes each message. Its result is the reply; nil for none.
-    ///   - cancellationHandler: Called once, when the session has ended.
-    /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
-    @preconcurrency
-    public convenience init(
-        machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
-        requirement: XPCPeerRequirement,
+        requirement: XPCPeerRequirement? = nil,
         incomingMessageHandler: (@Sendable (XPCReceivedMessage) -> (any Encodable)?)? = nil,
         cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
     ) throws {
@@ -137,19 +63,19 @@ extension XPCSession {
             incoming: incomingMessageHandler, cancellation: cancellationHandler)
     }
 
-    /// Makes a session with a listener that has a name; with a handler of dictionaries, and with a condition on the peer.
+    /// Makes a session with a listener that has a name; with a handler of dictionaries.
     /// - Parameters:
     ///   - machService: The name of the listener.
     ///   - targetQueue: The target of the serial queue on which the handlers are called; nil for none.
     ///   - options: The options.
-    ///   - requirement: Checked before the first message, and for each one.
+    ///   - requirement: A condition on the peer, checked before the first message, and for each one; nil for none.
     ///   - incomingMessageHandler: Takes each message. Its result is the reply; nil for none.
     ///   - cancellationHandler: Called once, when the session has ended.
     /// - Throws: `XPCRichError` when the session cannot begin: see ``XPCSession/activate()``.
     @preconcurrency
     public convenience init(
         machService: String, targetQueue: DispatchQueue? = nil, options: InitializationOptions = .none,
-        requirement: XPCPeerRequirement,
+        requirement: XPCPeerRequirement? = nil,
         incomingMessageHandler: (@Sendable (XPCDictionary) -> XPCDictionary?)? = nil,
         cancellationHandler: (@Sendable (XPCRichError) -> Void)? = nil
     ) throws {
