@@ -108,29 +108,6 @@ extension PortRuntime: RuntimeEvents {
         notices.ended(RequestID(asker: asker, number: number), .refused)
     }
 
-    func processDied(_ address: ControlAddress) {
-        control.forgetNotices(for: address.incarnation)
-        notices.forget(address.incarnation)
-        for channel in channels(to: address) { channel.ownerDied() }
-    }
-
-    /// The channels to the ports of a process. The probes come last: whoever has asked by one then looks whether the port lives.
-    private func channels(to address: ControlAddress) -> [SendChannel] {
-        channels.channels(to: address.incarnation).filter { $0.controlAddress == address }.sorted {
-            $0.id.number < $1.id.number
-        }
-    }
-
-    /// A process has reported that it crashes. Its ports end, but for those that it has borrowed: they come back at its end,
-    /// because its other threads may take messages until then.
-    func processCrashes(_ address: ControlAddress) {
-        control.noteCrash(of: address.incarnation)
-        for channel in channels(to: address) {
-            let lender = try? registry.directory(channel.path).lender(of: channel.publicID)
-            if (lender ?? nil) == nil { channel.ownerDied() }
-        }
-    }
-
     func home(of port: PortID, in directory: String) -> PortID? {
         (try? registry.directory(directory).home(of: port)) ?? nil
     }
@@ -207,23 +184,10 @@ extension PortRuntime: RuntimeEvents {
         for number in ports { self.ports.port(number)?.intake.returnUndeliveredCredit() }
     }
 
-    private func controlConnectionChanged(_ peer: Incarnation) {
+    func controlConnectionChanged(_ peer: Incarnation) {
         for channel in channels.channels(to: peer) { channel.controlConnectionChanged() }
     }
 
-    func connectionEnded(_ peer: ControlConnection, isLast: Bool) {
-        controlConnectionChanged(peer.incarnation)
-        guard isLast else { return }
-        for port in ports.all {
-            port.endRings(of: peer.incarnation, isGone: true)
-            port.closeDescriptorSocketsSoon()
-        }
-        notices.askerIsGone(peer.incarnation)
-        statistics.connectionEnded(peer)
-        finishing.connectionEnded(peer.incarnation)
-    }
-
-    func mayBeAlive(_ address: ControlAddress, _ former: FormerPeer?) -> Bool { registry.mayBeAlive(address, former) }
     func place(of peer: Incarnation) -> (@Sendable () -> Bool)? { registry.place(of: peer) }
 
     func rights(to peer: Incarnation) -> [PeerRight] {
