@@ -86,6 +86,9 @@ final class Exposure: RegisteredPort {
         return directory
     }
 
+    /// Makes the socket again, if the port was exposed, and its directory was moved away and back since.
+    func renewSocket() { if state.withLock({ $0.directory }) != nil { _ = try? exposeInOwnDirectory() } }
+
     private func ownDirectory() throws(PortError) -> RegistryDirectory {
         do throws(PortError) {
             return try registry.directory(directoryPath)

@@ -61,8 +61,8 @@ extension Receiver {
         ringless.withLock { ringless in
             if isOpen { ringless.insert(peer) } else { ringless.remove(peer) }
         }
-        // The peer finds the socket at its next attempt, if the directory was moved away and back since the last exposure.
-        if isOpen { _ = try? exposure.directoryOfSocket() }
+        // The peer finds it at its next attempt.
+        if isOpen { exposure.renewSocket() }
     }
 
     /// A peer is gone, or sends no more by its ring. The messages that it has sent are taken first.
