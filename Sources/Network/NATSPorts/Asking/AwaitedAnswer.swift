@@ -1,6 +1,5 @@
 #if NATS
-    import Ports
-    import RunLoopLocks
+    import RunLoops
 
     /// A request that waits for its one answer.
     final class AwaitedAnswer: Asked {
@@ -9,46 +8,16 @@
             case end(AskedEnd)
         }
 
-        private struct State {
-            var outcome: Outcome?
-            var waiter: TaskWaiter?
-        }
-
-        private let state = Lock(State())
-
-        private func end(_ outcome: Outcome) {
-            let waiter = state.withLock { state in
-                if state.outcome == nil { state.outcome = outcome }
-                return state.waiter
-            }
-            waiter?.wake()
-        }
+        let outcome = OneShot<Outcome>()
 
         func receive(_ answer: Answer) -> Bool {
-            end(.answer(answer))
+            outcome.set(.answer(answer))
             return true
         }
 
-        func end(_ reason: AskedEnd) { end(.end(reason)) }
+        func end(_ reason: AskedEnd) { outcome.set(.end(reason)) }
 
         var taken: UInt32 { 0 }
         func noteSent(_ count: UInt32) -> Bool { false }
-
-        private var outcome: Outcome? { state.withLock { $0.outcome } }
-
-        /// Suspends until the answer or the end.
-        /// - Throws: `CancellationError`.
-        nonisolated(nonsending) func outcome(on runtime: PortRuntime) async throws -> Outcome {
-            let waiter = runtime.makeTaskWaiter()
-            state.withLock { $0.waiter = waiter }
-            while true {
-                if let outcome { return outcome }
-                do { _ = try await waiter.wait(until: .distantFuture) } catch {
-                    // The answer may have come together with the cancellation.
-                    if let outcome { return outcome }
-                    throw error
-                }
-            }
-        }
     }
 #endif

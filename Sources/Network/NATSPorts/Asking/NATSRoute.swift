@@ -41,18 +41,16 @@
         ) async throws -> MachPort.Message {
             let asked = AwaitedAnswer()
             let number = try await ask(frame, asked, deadline: deadline, before: deadline)
-            let outcome: AwaitedAnswer.Outcome
-            do { outcome = try await asked.outcome(on: connection.runtime) } catch {
-                connection.release(number)
-                throw error
-            }
-            switch outcome {
+            switch await asked.outcome.wait() {
             case .answer(.reply(let id, let components)):
                 return MachPort.Message(id: id, components.map { .bytes($0) })
             case .answer(let answer): throw error(of: answer)
             case .end(let reason):
                 connection.release(number)
                 throw error(of: reason)
+            case nil:
+                connection.release(number)
+                throw CancellationError()
             }
         }
 

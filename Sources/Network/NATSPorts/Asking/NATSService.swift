@@ -2,6 +2,7 @@
     import FoundationCoding
     import Ports
     import RunLoopLocks
+    import RunLoops
     import TypedPorts
 
     /// A server of a service, as it describes itself to NATS. See ``NATSConnection/services(named:within:)``.
@@ -90,16 +91,17 @@
             _ isLast: @escaping @Sendable (Delivery) -> Bool
         ) async throws -> [Delivery] {
             let found = Lock<[Delivery]>([])
-            let isDone = Gate()
+            let isDone = OneShot<Void>()
             let inbox = "\(asked.prefix)question.\(randomName())"
             let subscription = try subscribe(inbox) { answer in
                 found.withLock { $0.append(answer) }
-                if answer.hasNoResponders || isLast(answer) { isDone.open() }
+                if answer.hasNoResponders || isLast(answer) { isDone.set(()) }
             }
             defer { withExtendedLifetime(subscription) {} }
             guard try await isConnected(before: deadline) else { return [] }
             guard case .sent = handle.publish([], to: subject, reply: inbox) else { return [] }
-            _ = try await isDone.wait(before: deadline)
+            _ = await isDone.wait(until: deadline)
+            try Task.checkCancellation()
             return found.withLock { $0 }
         }
     }

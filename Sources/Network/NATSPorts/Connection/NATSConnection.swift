@@ -1,7 +1,7 @@
 #if NATS
     import Dispatch
     import Ports
-    import RunLoopLocks
+    import RunLoops
     import TypedPorts
 
     /// A connection with NATS, on which servers serve and clients ask. One is enough for a program.
@@ -108,7 +108,7 @@
         /// Ends the connection. Servers on it end, and requests fail. Call `finish(timeout:)` of
         /// the servers first, so that they answer what they have taken.
         public func close() {
-            news.isClosing.open()
+            news.isClosing.set(())
             handle.close()
         }
 
@@ -122,10 +122,11 @@
         /// - Throws: `NATSError`: `closed`, or `refused` when NATS lets the program in no more. `CancellationError`.
         nonisolated(nonsending) func isConnected(before deadline: ContinuousClock.Instant) async throws -> Bool {
             if handle.isConnected { return true }
-            while !news.isClosed.isOpen {
+            while !news.isClosed.isSet {
                 // The news may be late.
                 if handle.isConnected { return true }
-                guard try await news.isConnected.wait(before: min(deadline, .now + .milliseconds(100))) else {
+                guard await news.isConnected.wait(until: min(deadline, .now + .milliseconds(100))) else {
+                    try Task.checkCancellation()
                     if deadline <= .now { return false }
                     continue
                 }
@@ -134,8 +135,8 @@
             throw news.end
         }
 
-        /// Opened when the connection is closed for good.
-        var isClosed: Gate { news.isClosed }
+        /// Set when the connection is closed for good: why.
+        var isClosed: OneShot<NATSError> { news.isClosed }
 
         /// Why it is closed.
         var end: NATSError { news.end }
@@ -148,7 +149,7 @@
             do {
                 return try handle.subscribe(subject, queue: queue, url: url, handler)
             } catch {
-                throw isClosed.isOpen ? end : error
+                throw isClosed.isSet ? end : error
             }
         }
 
@@ -188,11 +189,10 @@
     /// The state of a connection, as libnats tells it.
     private final class ConnectionNews: Sendable {
         let isConnected = Gate()
-        let isClosed = Gate()
-        /// Opened when the program closes the connection.
-        let isClosing = Gate()
+        let isClosed = OneShot<NATSError>()
+        /// Set when the program closes the connection.
+        let isClosing = OneShot<Void>()
         private let url: String
-        private let cause = Lock<NATSError?>(nil)
 
         init(_ url: String) {
             self.url = url
@@ -200,13 +200,13 @@
         }
 
         /// Why the connection is closed.
-        var end: NATSError { cause.withLock { $0 } ?? .closed(url: url) }
+        var end: NATSError { isClosed.value ?? .closed(url: url) }
 
         func set(isConnected value: Bool) {
             if value {
                 isConnected.open()
                 log.warning("NATS: \(url) is connected again")
-            } else if !isClosing.isOpen {
+            } else if !isClosing.isSet {
                 isConnected.close()
                 log.warning("NATS: the connection to \(url) is lost")
             }
@@ -214,8 +214,7 @@
 
         /// - Parameter cause: Why NATS has closed the connection; nil when the program has.
         func close(_ cause: NATSError?) {
-            if !isClosing.isOpen { self.cause.withLock { $0 = cause } }
-            isClosed.open()
+            isClosed.set(isClosing.isSet ? .closed(url: url) : cause ?? .closed(url: url))
             isConnected.open()
         }
 

@@ -3,6 +3,7 @@
     import Glibc
     import Ports
     import RunLoopLocks
+    import RunLoops
 
     /// A message of NATS.
     struct Delivery: Sendable {
@@ -300,7 +301,7 @@
             }
             // The handlers only pass messages on, so that none has to be dropped.
             natsSubscription_SetPendingLimits(made, -1, -1)
-            let isDone = Gate()
+            let isDone = OneShot<Void>()
             natsSubscription_SetOnCompleteCB(
                 made,
                 { closure in
@@ -311,7 +312,7 @@
                     Box<@Sendable () -> Void> {
                         // No call of the handler follows.
                         box.release()
-                        isDone.open()
+                        isDone.set(())
                     }
                 ).toOpaque())
             return Subscription(made, isDone)
@@ -321,10 +322,10 @@
         final class Subscription: @unchecked Sendable {
             // Sound: libnats locks its subscription, and the pointer never changes.
             private let subscription: OpaquePointer
-            /// Opened after the last call of the handler.
-            let isDone: Gate
+            /// Set after the last call of the handler.
+            let isDone: OneShot<Void>
 
-            fileprivate init(_ subscription: OpaquePointer, _ isDone: Gate) {
+            fileprivate init(_ subscription: OpaquePointer, _ isDone: OneShot<Void>) {
                 (self.subscription, self.isDone) = (subscription, isDone)
             }
 

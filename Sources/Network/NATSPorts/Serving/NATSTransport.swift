@@ -1,6 +1,7 @@
 #if NATS
     import Ports
     import RunLoopLocks
+    import RunLoops
     import TypedPorts
 
     /// Takes the requests to a name from NATS, and passes them to the port of a server.
@@ -48,12 +49,12 @@
                 return try await end(error)
             }
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { _ = try? await self.connection.isClosed.wait(before: nil) }
+                group.addTask { _ = await self.connection.isClosed.wait() }
                 group.addTask { await self.endLeases() }
                 await group.next()
                 group.cancelAll()
             }
-            let isClosed = connection.isClosed.isOpen
+            let isClosed = connection.isClosed.isSet
             state.withLock { state in
                 state.isFinishing = true
                 state.subscriptions = []
@@ -61,7 +62,7 @@
             // Nobody would get their replies, or the caller wants no more of them.
             for request in state.withLock({ Array($0.requests.values) }) { request.cancel() }
             // Their tasks end by themselves.
-            await Task { _ = try? await isIdle.wait(before: nil) }.value
+            await Task { _ = await isIdle.wait() }.value
             if isClosed { try await end(connection.end) }
         }
 
@@ -69,8 +70,7 @@
         private nonisolated(nonsending) func end(_ error: NATSError) async throws(PortError) {
             log.error("the service “\(name)” is served no more on NATS: \(error)")
             if isOnly { throw PortError.unavailable(reason: error.description) }
-            let never = Gate()
-            _ = try? await never.wait(before: nil)
+            _ = await OneShot<Void>().wait()
         }
 
         private func subscribe(_ server: RequestServer) throws(NATSError) {
@@ -105,8 +105,8 @@
             }
             // Requests that NATS has sent already are refused, and their askers ask another server.
             requests?.drain()
-            _ = try? await requests?.isDone.wait(before: deadline)
-            _ = try? await isIdle.wait(before: deadline)
+            _ = await requests?.isDone.wait(until: deadline)
+            await isIdle.wait(until: deadline)
             await connection.flush()
         }
 
@@ -231,7 +231,7 @@
                 }
                 try taken.send(isLast: true) { number in try publish(.end(number: number, nil), to: asker) }
                 // The request ends when the reader has all, or is gone.
-                _ = try await taken.isReleased.wait(before: nil)
+                guard await taken.isReleased.wait() != nil else { throw CancellationError() }
                 return nil
             } catch {
                 if taken.isCancelled { return error }
@@ -244,7 +244,7 @@
                         RequestFailure("\(error)")
                     }
                 try? taken.send(isLast: true) { number in try publish(.end(number: number, failure), to: asker) }
-                _ = try? await taken.isReleased.wait(before: nil)
+                _ = await taken.isReleased.wait()
                 return error
             }
         }

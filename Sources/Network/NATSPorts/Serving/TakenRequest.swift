@@ -23,8 +23,8 @@
         }
 
         private let state: Lock<State>
-        /// Opened when the stream's reader needs nothing more.
-        let isReleased = Gate()
+        /// Set when the stream's reader needs nothing more.
+        let isReleased = OneShot<Void>()
         private let hasRoom = Gate()
 
         init(_ handled: NetworkHandled, window: UInt32?) {
@@ -69,7 +69,7 @@
         /// The asker needs no more: it has given up, or has all elements.
         func release() {
             let isComplete = state.withLock { $0.hasEnded }
-            isReleased.open()
+            isReleased.set(())
             if !isComplete { cancel() }
         }
 
@@ -84,7 +84,8 @@
                 hasRoom.close()
                 // The reader may have taken some meanwhile.
                 if mayLeave { return }
-                _ = try await hasRoom.wait(before: nil)
+                await hasRoom.wait()
+                try Task.checkCancellation()
             }
         }
 
