@@ -104,7 +104,7 @@ let package = Package(
         .target(
             name: "NATSPorts",
             dependencies: [
-                "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
+                "CBOR", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
                 .target(name: "CNATS", condition: .when(traits: ["NATS"])),
                 .target(name: "FoundationCoding", condition: .when(traits: ["NATS"])),
             ]),

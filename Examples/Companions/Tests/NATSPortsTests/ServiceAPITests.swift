@@ -12,58 +12,8 @@ import TypedPorts
         static let requestName = "Größe.Box<Int, String>"
     }
 
-    private struct Reply {
-        var headers = ""
-        var body = Data()
-
-        var object: [String: Any] {
-            get throws { try JSONSerialization.jsonObject(with: body) as? [String: Any] ?? [:] }
-        }
-    }
-
-    /// Asks NATS by its own protocol.
-    private func ask(_ nats: NATSServer, _ subject: String, _ question: String = "") throws -> Reply {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        // Without an answer, the test fails.
-        var patience = timeval(tv_sec: 30, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(nats.port).bigEndian
-        inet_pton(AF_INET, "127.0.0.1", &address.sin_addr)
-        let isConnected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-        #expect(isConnected)
-        let lines = """
-            CONNECT {"verbose":false,"headers":true,"no_responders":true}\r
-            SUB here 1\r
-            PUB \(subject) here \(question.utf8.count)\r
-            \(question)\r\n
-            """
-        _ = write(descriptor, lines, lines.utf8.count)
-        var received = Data()
-        var buffer = [UInt8](repeating: 0, count: 65536)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
-            guard count > 0 else { return Reply() }
-            received += buffer[..<count]
-            guard let start = received.range(of: Data("MSG here 1 ".utf8)),
-                let line = received[start.upperBound...].range(of: Data("\r\n".utf8))
-            else { continue }
-            // With headers, their size comes first.
-            let sizes = String(decoding: received[start.upperBound..<line.lowerBound], as: UTF8.self)
-                .split(separator: " ").compactMap { Int($0) }
-            let body = received[line.upperBound...]
-            guard let size = sizes.last, body.count >= size else { continue }
-            let headerSize = sizes.count > 1 ? sizes[0] : 0
-            return Reply(
-                headers: String(decoding: body.prefix(headerSize), as: UTF8.self),
-                body: body.prefix(size).dropFirst(headerSize))
-        }
+    private func object(_ answer: LineClient.Message) throws -> [String: Any] {
+        try JSONSerialization.jsonObject(with: answer.body) as? [String: Any] ?? [:]
     }
 
     /// Runs a server that has answered a request, and failed at another.
@@ -86,15 +36,15 @@ import TypedPorts
     @Test(arguments: ["PING", "INFO", "STATS"])
     func `answers keep the rules for names, versions and types`(question: String) async throws {
         try await serving { nats, _ in
-            let answer = try ask(nats, "$SRV.\(question)").object
+            let answer = try object(ask(nats, "$SRV.\(question)"))
             #expect(answer["type"] as? String == "io.nats.micro.v1.\(question.lowercased())_response")
             #expect(answer["name"] as? String == "com_example_far")
             #expect(answer["metadata"] as? [String: String] == ["ports.name": "com.example.far"])
             let version = try #require(answer["version"] as? String)
             #expect(version.wholeMatch(of: /\d+\.\d+\.\d+/) != nil)
             let id = try #require(answer["id"] as? String)
-            #expect(try ask(nats, "$SRV.\(question).com_example_far").object["id"] as? String == id)
-            #expect(try ask(nats, "$SRV.\(question).com_example_far.\(id)").object["id"] as? String == id)
+            #expect(try object(ask(nats, "$SRV.\(question).com_example_far"))["id"] as? String == id)
+            #expect(try object(ask(nats, "$SRV.\(question).com_example_far.\(id)"))["id"] as? String == id)
 
             guard question != "PING" else { return }
             let endpoints = try #require(answer["endpoints"] as? [[String: Any]])
@@ -108,7 +58,7 @@ import TypedPorts
 
     @Test func `statistics count requests, errors and nanoseconds`() async throws {
         try await serving { nats, connection in
-            let answer = try ask(nats, "$SRV.STATS.com_example_far").object
+            let answer = try object(ask(nats, "$SRV.STATS.com_example_far"))
             let started = try #require(answer["started"] as? String)
             let date = try #require(ISO8601DateFormatter().date(from: started))
             #expect(abs(date.timeIntervalSinceNow) < 300)
@@ -130,30 +80,12 @@ import TypedPorts
     @Test func `questions about other services have no answer, and NATS says so at once`() async throws {
         try await serving { nats, connection in
             for subject in ["$SRV.INFO.other", "$SRV.PING.com_example_far.other"] {
-                let headers = try ask(nats, subject).headers
+                let headers = ask(nats, subject).headers
                 #expect(headers.hasPrefix("NATS/1.0 503"))
             }
             await #expect(throws: PortError.nameNotFound("com.example.other", directory: nats.url)) {
                 try await connection.ping("com.example.other", timeout: .seconds(60))
             }
-        }
-    }
-
-    @Test func `a client that knows no typed requests gets an error of the API`() async throws {
-        try await serving { nats, _ in
-            let reply = try ask(nats, "com.example.far", "{}")
-            #expect(reply.headers.contains("Nats-Service-Error: the message is no request of TypedPorts"))
-            #expect(reply.headers.contains("Nats-Service-Error-Code: 400\r\n"))
-        }
-    }
-
-    @Test func `a client of another version learns both versions`() async throws {
-        try await serving { nats, _ in
-            let reply = try ask(nats, "com.example.far", "PRT\u{7}rest")
-            #expect(
-                reply.headers.contains(
-                    "Nats-Service-Error: the request has version 7, and this server speaks version 1: update the older")
-            )
         }
     }
 }

@@ -26,7 +26,7 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
     /// Makes a failure that the library has found.
     package init(fault text: String, data: [UInt8]? = nil, id: ID = .failed) {
         self.init(text, data: data)
-        (self.id, isFault) = (id, true)
+        (self.id, isFault, isUnknownRequest) = (id, true, id == .unknownRequest)
     }
 
     /// Makes the failure of a request whose lane is full.
@@ -60,4 +60,9 @@ public struct RequestFailure: Error, Hashable, Sendable, CustomStringConvertible
         /// As `failed`: the server handles as many requests of the kind as it may. The data is that number, a UInt64.
         case busy
     }
+}
+
+/// A decoded failure does not say whether the library or a handler has made it, like any other received failure.
+extension RequestFailure: Codable {
+    private enum CodingKeys: CodingKey { case text, data, isUnknownRequest }
 }

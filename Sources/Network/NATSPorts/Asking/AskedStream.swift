@@ -38,15 +38,15 @@
 
         // MARK: Coming frames
 
-        func receive(_ answer: Answer) -> Bool {
+        func receive(_ answer: Frame<Answer>) -> Bool {
             change { state in
                 if state.end != nil { return true }
-                switch answer {
+                switch answer.head {
                 case .begun: state.hasBegun = true
-                case .elements(let number, let id, let components):
+                case .elements(let number, let id):
                     if number == state.received, state.waiting.count < Int(Self.window) {
                         state.received += 1
-                        state.waiting.append(MachPort.Message(id: id, components.map { .bytes($0) }))
+                        state.waiting.append(answer.message(id: id))
                     } else {
                         state.end = .broken
                     }
@@ -58,7 +58,7 @@
                     } else {
                         state.end = .complete
                     }
-                case .reply, .failed, .busy, .refused, .unanswered, .held: state.end = .answer(answer)
+                case .reply, .failed, .busy, .refused, .unanswered, .held: state.end = .answer(answer.head)
                 }
                 // The reader removes the stream, and tells the server.
                 return false

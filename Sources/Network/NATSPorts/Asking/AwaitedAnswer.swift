@@ -4,13 +4,13 @@
     /// A request that waits for its one answer.
     final class AwaitedAnswer: Asked {
         enum Outcome: Sendable {
-            case answer(Answer)
+            case answer(Frame<Answer>)
             case end(AskedEnd)
         }
 
         let outcome = OneShot<Outcome>()
 
-        func receive(_ answer: Answer) -> Bool {
+        func receive(_ answer: Frame<Answer>) -> Bool {
             outcome.set(.answer(answer))
             return true
         }

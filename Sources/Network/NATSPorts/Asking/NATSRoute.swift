@@ -21,7 +21,7 @@
             _ message: MachPort.Message, timeout: Duration, mayRepeat: Bool
         ) async throws -> MachPort.Message {
             let deadline = ContinuousClock.now + timeout
-            let frame = Question.request(id: message.id, try message.networkComponents()).frame
+            let frame = Frame(Question.request(id: message.id), try message.networkComponents()).bytes
             var pause = Duration.zero
             while true {
                 do {
@@ -42,9 +42,9 @@
             let asked = AwaitedAnswer()
             let number = try await ask(frame, asked, deadline: deadline, before: deadline)
             switch await asked.outcome.wait() {
-            case .answer(.reply(let id, let components)):
-                return MachPort.Message(id: id, components.map { .bytes($0) })
-            case .answer(let answer): throw error(of: answer)
+            case .answer(let answer):
+                guard case .reply(let id) = answer.head else { throw error(of: answer.head) }
+                return answer.message(id: id)
             case .end(let reason):
                 connection.release(number)
                 throw error(of: reason)
@@ -96,8 +96,7 @@
             case .lost: .becameInvalid(port: service)
             case .late: .receiveTimedOut(port: service)
             case .otherVersion(let version):
-                .incompatibleVersion(
-                    what: "\(service)", ours: Int(FrameWriter.version), theirs: Int(version))
+                .incompatibleVersion(what: "\(service)", ours: Int(FrameFormat.version), theirs: Int(version))
             }
         }
 
@@ -117,9 +116,8 @@
         nonisolated(nonsending) func stream(
             _ message: MachPort.Message, before deadline: ContinuousClock.Instant
         ) async throws -> any StreamSource {
-            let frame = Question.stream(
-                id: message.id, window: AskedStream.window, try message.networkComponents()
-            ).frame
+            let question = Question.stream(id: message.id, window: AskedStream.window)
+            let frame = Frame(question, try message.networkComponents()).bytes
             while true {
                 let asked = AskedStream()
                 let stream = NATSStream(asked, try await ask(frame, asked, deadline: nil, before: deadline), self)

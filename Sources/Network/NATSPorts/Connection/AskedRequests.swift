@@ -7,7 +7,7 @@
     protocol Asked: AnyObject, Sendable {
         /// Called in the order in which the answers come, on a thread of libnats.
         /// - Returns: Whether it was the last.
-        func receive(_ answer: Answer) -> Bool
+        func receive(_ answer: Frame<Answer>) -> Bool
 
         /// No answer follows. Called on any thread.
         func end(_ reason: AskedEnd)
@@ -143,19 +143,19 @@
                 return
             }
             // Anybody who may publish here can send nonsense.
-            let answer: Answer
-            do throws(FrameReader.Malformed) { answer = try Answer(delivery.bytes) } catch {
+            let answer: Frame<Answer>
+            do throws(MalformedFrame) { answer = try Frame(from: delivery.bytes) } catch {
                 guard let version = error.version else { return }
                 end(number)
                 asked?.end(.otherVersion(version))
                 return
             }
-            if case .held(let holder, let requests) = answer {
-                for request in requests { noteHeld(request, by: holder) }
+            if case .held(let holder, let sent) = answer.head {
+                for (number, count) in sent { noteSent(count, of: number, by: holder) }
                 return
             }
             guard let asked else { return }
-            if case .begun(let holder) = answer { setHolder(holder, of: number) }
+            if case .begun(let holder) = answer.head { setHolder(holder, of: number) }
             if asked.receive(answer) { end(number) }
         }
 
@@ -170,13 +170,13 @@
             }
             let failure = RequestFailure(
                 fault: "the user of NATS may not publish to \(subject): add it to the user's permissions")
-            for (number, entry) in denied where entry.asked.receive(.failed(failure)) { end(number) }
+            for (number, entry) in denied where entry.asked.receive(Frame(.failed(failure))) { end(number) }
         }
 
-        private func noteHeld(_ request: Answer.HeldRequest, by holder: String) {
-            setHolder(holder, of: request.number)
-            let asked = state.withLock { $0.entries[request.number]?.asked }
-            if asked?.noteSent(request.sent) == true { end(request.number) }
+        private func noteSent(_ count: UInt32, of number: UInt64, by holder: String) {
+            setHolder(holder, of: number)
+            let asked = state.withLock { $0.entries[number]?.asked }
+            if asked?.noteSent(count) == true { end(number) }
         }
 
         private func end(_ number: UInt64) {
@@ -226,7 +226,7 @@
             let now = ContinuousClock.now
             // This process was stopped, or had no processor: the servers have not been asked.
             let isLate = now - start > Self.renewal * 2
-            var (lost, renewed): ([any Asked], [String: [Question.HeldByAsker]]) = ([], [:])
+            var (lost, renewed): ([any Asked], [String: [(UInt64, UInt32)]]) = ([], [:])
             let goesOn = state.withLock { state in
                 for (number, entry) in state.entries {
                     if isLate { state.entries[number]?.lastHeard = now }
@@ -234,7 +234,7 @@
                         lost.append(entry.asked)
                         state.entries[number] = nil
                     } else if now - entry.since >= Self.renewal / 2 {
-                        renewed[entry.subject, default: []].append(.init(number: number, taken: entry.asked.taken))
+                        renewed[entry.subject, default: []].append((number, entry.asked.taken))
                     }
                 }
                 if state.entries.isEmpty { state.isRenewing = false }
@@ -244,8 +244,8 @@
             for (subject, requests) in renewed {
                 // So that the answer is small, too.
                 for start in stride(from: 0, to: requests.count, by: 1000) {
-                    let part = Array(requests[start..<min(start + 1000, requests.count)])
-                    publish(Question.hold(asker: prefix, wantsAnswer: true, part).frame, subject)
+                    let taken = Dictionary(uniqueKeysWithValues: requests[start...].prefix(1000))
+                    publish(Frame(Question.hold(asker: prefix, wantsAnswer: true, taken: taken)).bytes, subject)
                 }
             }
             return goesOn

@@ -175,14 +175,14 @@
         /// Tells the server that nobody waits for the request any more.
         func release(_ number: UInt64) {
             guard let subject = asked.remove(number) else { return }
-            _ = handle.publish(Question.release([asked.subject(of: number)]).frame, to: subject)
+            _ = handle.publish(Frame(Question.release([asked.subject(of: number)])).bytes, to: subject)
         }
 
         /// Tells the server of a stream how many frames were taken.
         func tellTaken(_ taken: UInt32, of number: UInt64) {
             guard let holder = asked.holder(of: number) else { return }
-            let request = Question.HeldByAsker(number: number, taken: taken)
-            _ = handle.publish(Question.hold(asker: asked.prefix, wantsAnswer: false, [request]).frame, to: holder)
+            let question = Question.hold(asker: asked.prefix, wantsAnswer: false, taken: [number: taken])
+            _ = handle.publish(Frame(question).bytes, to: holder)
         }
     }
 

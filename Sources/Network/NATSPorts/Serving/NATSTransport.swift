@@ -115,19 +115,19 @@
         private func take(_ delivery: Delivery, _ server: RequestServer) {
             // Without a reply subject, nobody could learn the outcome.
             guard let asker = delivery.reply else { return }
-            let question: Question
-            do throws(FrameReader.Malformed) { question = try Question(delivery.bytes) } catch {
+            let frame: Frame<Question>
+            do throws(MalformedFrame) { frame = try Frame(from: delivery.bytes) } catch {
                 let reason =
                     error.version.map {
-                        "the request has version \($0), and this server speaks version \(FrameWriter.version): update the "
+                        "the request has version \($0), and this server speaks version \(FrameFormat.version): update the "
                             + "older of the two"
                     } ?? "the message is no request of TypedPorts: ask with a RequestClient, or with portctl"
-                let frame = Answer.failed(RequestFailure(fault: reason)).frame
-                return connection.handle.publish(frame, to: asker, error: reason)
+                let answer = Frame(Answer.failed(RequestFailure(fault: reason)))
+                return connection.handle.publish(answer.bytes, to: asker, error: reason)
             }
-            switch question {
-            case .request(let id, let components): begin(id, nil, components, asker, server)
-            case .stream(let id, let window, let components): begin(id, window, components, asker, server)
+            switch frame.head {
+            case .request(let id): begin(id, nil, frame.components, asker, server)
+            case .stream(let id, let window): begin(id, window, frame.components, asker, server)
             case .release, .hold: return
             }
         }
@@ -205,7 +205,7 @@
         ) async -> (any Error)? {
             do {
                 let reply = try await handler()
-                try publish(.reply(id: reply.id, try reply.networkComponents()), to: asker)
+                try publish(Frame(.reply(id: reply.id), try reply.networkComponents()), to: asker)
                 return nil
             } catch {
                 // Nobody waits for the answer to a request that was given up.
@@ -221,15 +221,15 @@
             do {
                 let source = try await server.stream(message, before: .now + .seconds(1 << 40))
                 hasBegun = true
-                try publish(.begun(holder: holder), to: asker)
+                try publish(Frame(.begun(holder: holder)), to: asker)
                 while let elements = try await source.nextMessage(before: nil) {
                     let components = try elements.networkComponents()
                     try await taken.room()
                     try taken.send { number in
-                        try publish(.elements(number: number, id: elements.id, components), to: asker)
+                        try publish(Frame(.elements(number: number, id: elements.id), components), to: asker)
                     }
                 }
-                try taken.send(isLast: true) { number in try publish(.end(number: number, nil), to: asker) }
+                try taken.send(isLast: true) { number in try publish(Frame(.end(number: number, nil)), to: asker) }
                 // The request ends when the reader has all, or is gone.
                 guard await taken.isReleased.wait() != nil else { throw CancellationError() }
                 return nil
@@ -243,7 +243,7 @@
                     if case .failed(let failure) = Self.answer(to: error) { failure } else {
                         RequestFailure("\(error)")
                     }
-                try? taken.send(isLast: true) { number in try publish(.end(number: number, failure), to: asker) }
+                try? taken.send(isLast: true) { number in try publish(Frame(.end(number: number, failure)), to: asker) }
                 _ = await taken.isReleased.wait()
                 return error
             }
@@ -270,8 +270,8 @@
         }
 
         /// - Throws: `RequestFailure` for a message that is too large, or cannot be sent.
-        private func publish(_ answer: Answer, to asker: String) throws {
-            let (frame, limit) = (answer.frame, connection.handle.messageLimit)
+        private func publish(_ answer: Frame<Answer>, to asker: String) throws {
+            let (frame, limit) = (answer.bytes, connection.handle.messageLimit)
             guard frame.count <= limit else {
                 throw RequestFailure(
                     fault:
@@ -283,14 +283,14 @@
             }
         }
 
-        private func answer(_ answer: Answer, to asker: String) { try? publish(answer, to: asker) }
+        private func answer(_ answer: Answer, to asker: String) { try? publish(Frame(answer), to: asker) }
 
         // MARK: Leases
 
         private func receiveControl(_ delivery: Delivery) {
-            switch try? Question(delivery.bytes) {
+            switch try? Frame<Question>(from: delivery.bytes).head {
             case .release(let requests): for asker in requests { release(asker) }
-            case .hold(let asker, let wantsAnswer, let requests): hold(requests, of: asker, wantsAnswer: wantsAnswer)
+            case .hold(let asker, let wantsAnswer, let taken): hold(taken, of: asker, wantsAnswer: wantsAnswer)
             case .request, .stream, nil: return
             }
         }
@@ -304,14 +304,14 @@
             taken?.release()
         }
 
-        private func hold(_ requests: [Question.HeldByAsker], of asker: String, wantsAnswer: Bool) {
-            var held: [Answer.HeldRequest] = []
-            for request in requests {
-                guard let taken = state.withLock({ $0.requests["\(asker)\(request.number)"] }) else { continue }
-                held.append(.init(number: request.number, sent: taken.hold(taken: request.taken)))
+        private func hold(_ taken: [UInt64: UInt32], of asker: String, wantsAnswer: Bool) {
+            var sent: [UInt64: UInt32] = [:]
+            for (number, count) in taken {
+                let request = state.withLock { $0.requests["\(asker)\(number)"] }
+                sent[number] = request?.hold(taken: count)
             }
             // No request has the number 0.
-            if wantsAnswer, !held.isEmpty { answer(.held(holder: holder, held), to: "\(asker)0") }
+            if wantsAnswer, !sent.isEmpty { answer(.held(holder: holder, sent: sent), to: "\(asker)0") }
         }
 
         /// Ends the requests whose askers are gone, until the task is cancelled.
