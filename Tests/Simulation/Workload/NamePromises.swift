@@ -49,7 +49,9 @@ final class NamePromises {
     var unrestored: [String] {
         formerHolders.compactMap { name, port in
             guard let facts = promises.ports[port], facts.isAlive, facts.moves.isNone, facts.owner.hearsFiles,
-                !robbed[name, default: []].contains(where: { hasEntry(of: name, $0) })
+                !robbed[name, default: []].contains(where: {
+                    promises.ports[$0]?.isAlive == true && hasEntry(of: name, $0)
+                })
             else { return nil }
             return "\(facts.owner) has not restored the entry of \(name)"
         }.sorted()
