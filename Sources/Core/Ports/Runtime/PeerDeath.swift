@@ -1,4 +1,4 @@
-// What follows from the death of a peer, or from the end of the last connection to it.
+// The death of a peer, and the end of the last connection to it, as the ports and the requests of this runtime see them.
 
 extension PortRuntime {
     func processDied(_ address: ControlAddress) {

@@ -1,7 +1,7 @@
 #if NATS
     import Ports
 
-    /// What a frame to an asker says.
+    /// The contents of a frame to an asker.
     enum Answer: Codable {
         case reply(id: UInt32)
         /// The handler has failed.

@@ -3,7 +3,7 @@
     import Ports
     import TypedPorts
 
-    /// What goes over NATS as one message: the letters PRT, a byte with the version of the format, and this value in CBOR.
+    /// One message over NATS: the letters PRT, a byte with the version of the format, and this value in CBOR.
     struct Frame<Head: Codable & Sendable>: Codable, Sendable {
         /// A ``Question`` or an ``Answer``.
         let head: Head

@@ -1,5 +1,5 @@
 #if NATS
-    /// What a frame to servers says. The reply subject of a request names its asker and its number.
+    /// The contents of a frame to servers. The reply subject of a request names its asker and its number.
     enum Question: Codable {
         case request(id: UInt32)
         /// A request for a stream. The window is the number of frames that the server may send before it hears from the
