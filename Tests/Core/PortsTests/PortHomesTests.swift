@@ -116,6 +116,19 @@ struct PortHomesTests {
         #expect(PortID(file: port.file) == port)
     }
 
+    @Test func `a file that names a port and no home is neither a move nor a loan`() throws {
+        let directory = try directory()
+        try directory.beginMove(of: port, to: homes[0])
+        #expect(directory.commitMove(of: port, to: homes[0]))
+        try directory.beginLoan(of: homes[1], by: homes[2])
+        directory.endLoan(of: homes[1], by: homes[2])
+        for folder in ["moves", "loans"] { try sandbox.write("", to: "\(folder)/\(port.file)~nothing of ours") }
+        #expect(try !directory.livesElsewhere(port, than: homes[0]))
+        directory.sweepHomes()
+        #expect(directory.folder.files(in: "homes") == [])
+        #expect(directory.folder.files(in: "moves") == ["\(port.file)~nothing of ours"])
+    }
+
     @Test func `a name that a dead borrower has left, and its lender gives up, is free`() throws {
         let directory = try directory()
         let port = try MachPort(nameServer: sandbox.names)

@@ -40,14 +40,15 @@ extension RegistryDirectory {
         return lender.map { .lender($0) }
     }
 
-    /// The files in a folder that name a port and another one, and the other one.
-    private func files(in folder: String, of port: PortID) throws(PortError) -> [(file: String, other: PortID?)] {
+    /// The files in a folder that name a port and another one, and the other one. A file that names no other was not written
+    /// by the library, and says nothing.
+    private func files(in folder: String, of port: PortID) throws(PortError) -> [(file: String, other: PortID)] {
         guard let names = self.folder.files(in: folder) else {
             if errno == ENOENT { return [] }
             throw failure("open", folder)
         }
-        return names.filter { $0.hasPrefix("\(port.file)~") }.map { name in
-            ("\(folder)/\(name)", PortID(file: name.dropFirst(port.file.utf8.count + 1)))
+        return names.filter { $0.hasPrefix("\(port.file)~") }.compactMap { name in
+            PortID(file: name.dropFirst(port.file.utf8.count + 1)).map { ("\(folder)/\(name)", $0) }
         }
     }
 
@@ -173,7 +174,7 @@ extension RegistryDirectory {
 
     /// The place of a lent port at its lender; nil when the port is not lent, or its lender has ended.
     func lender(of port: PortID) throws(PortError) -> PortID? {
-        try files(in: Self.loans, of: port).compactMap(\.other).first { isAlive($0.incarnation) }
+        try files(in: Self.loans, of: port).map(\.other).first { isAlive($0.incarnation) }
     }
 
     // MARK: Sweeping
