@@ -600,6 +600,19 @@ import Testing
         withExtendedLifetime(successor) {}
     }
 
+    /// The deadline may come between the two.
+    @Test func `a hand-over is over when the port has ended here, not when its channel leads on`() throws {
+        let (first, second) = (runtime(), runtime())
+        let server = try LocalMessagePort(nameServer: first.nameServer)
+        let way = try right(to: MachPort(nameServer: second.nameServer), in: first)
+        let claimant = try Claimant(try homes.received(server.port, in: second))
+        server.port.receiver.channel.hasMoved.store(true, ordering: .releasing)
+        let end = try #require(Departure(of: server, to: way).giveUp())
+        #expect(end.value == nil)
+        try claimant.fail()
+        #expect(end.wait(until: .patience) != nil)
+    }
+
     /// The number of the port at its first home may be another port's here.
     @Test func `a message port that was claimed finishes`() async throws {
         let (first, second) = (runtime(), runtime())

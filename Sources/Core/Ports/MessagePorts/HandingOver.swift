@@ -30,7 +30,7 @@ extension LocalMessagePort {
             try departure.checkUnoffered(error)
         }
         let end = departure.end.wait(until: MonotonicInstant(deadline))
-        // The claim of a process that has ended since may have succeeded.
+        // The claim of a process that has ended since may have succeeded. The port has gone when the hand-over has ended.
         _ = departure.giveUp()?.wait(until: .distantFuture)
         try departure.check(end)
         return ledger.areDone.wait(until: MonotonicInstant(deadline)) != nil
@@ -95,7 +95,7 @@ extension LocalMessagePort {
 }
 
 /// The way of a message port to another process, as its former owner sees it.
-private struct Departure {
+struct Departure {
     enum End {
         /// The port has ended here.
         case portEnded
@@ -138,7 +138,7 @@ private struct Departure {
 
     /// Offers the port no more.
     /// - Returns: The end of the move that is under way.
-    func giveUp() -> Promise<Void>? { server.hasMoved ? nil : PortOffer.withdrawUnlessClaimed(server.port) }
+    func giveUp() -> Promise<Void>? { PortOffer.withdrawUnlessClaimed(server.port) }
 
     nonisolated(nonsending) func giveUpAsync() async {
         guard let moveEnds = giveUp() else { return }
