@@ -45,6 +45,9 @@ final class NamePromises {
         (holders, formerHolders) = ([:], [:])
     }
 
+    /// Whether somebody has removed the entry of a name.
+    func wasRemoved(_ name: String) -> Bool { losses[file(name)] != nil }
+
     /// The owners that have not restored the entries of their names.
     var unrestored: [String] {
         formerHolders.compactMap { name, port in

@@ -26,8 +26,8 @@ final class ServicePromises {
     private(set) var endCount = 0
     private struct Run {
         let process = machine.current.process
-        let begin = machine.now
-        /// When it was asked to end, and when it had ended, with its services.
+        /// When the names of all services were there; when it was asked to end; and when it had ended, with its services.
+        var begin: UInt64?
         var stop: UInt64?
         var end: UInt64?
         var goesOn: Bool { stop == nil && !process.isEnding }
@@ -45,14 +45,15 @@ final class ServicePromises {
         return activators.count - 1
     }
 
+    func isReady(_ number: Int) { activators[number].begin = machine.now }
     func stops(_ number: Int) { activators[number].stop = machine.now }
     func ended(_ number: Int) { activators[number].end = machine.now }
 
     /// Whether one activator has run since a time, and no other, which nobody has disturbed.
     func isSteady(since time: UInt64) -> Bool {
         let runs = activators.filter { !$0.wasOver(at: time) }
-        guard runs.count == 1, let run = runs.first else { return false }
-        return run.goesOn && run.begin < time && run.process.isUndisturbed
+        guard runs.count == 1, let run = runs.first, let begin = run.begin else { return false }
+        return run.goesOn && begin < time && run.process.isUndisturbed
             && !machine.processes.contains(where: isOfDeadActivator)
     }
 

@@ -51,7 +51,9 @@ extension Program {
             let isRunning = Kept(true)
             let number = promises.services.runs()
             let work = Task {
-                do { try await activator.run() } catch { machine.story.note(machine) { "error: \(error)" } }
+                do {
+                    try await activator.run { [self] in promises.services.isReady(number) }
+                } catch { machine.story.note(machine) { "error: \(error)" } }
                 isRunning.value = false
             }
             let life = below(3) == 0 && !scenario.isSettling ? below(10_000) : 100_000_000
@@ -149,9 +151,17 @@ extension Program {
         } catch {
             outcome = .failure(error)
         }
-        let mayFind = !process.isExiting && process.isUndisturbed && !promises.isDirectoryLost
+        let mayFind =
+            !process.isExiting && process.isUndisturbed && !promises.isDirectoryLost && !isRemoved(outcome)
         let isSteady = mayFind && promises.services.isSteady(since: begin)
         promises.services.ended(number, outcome, isSteady: isSteady)
+    }
+
+    /// Whether a name was not found whose entry somebody has removed. “An owner of a name restores its entry when somebody else
+    /// removes it with its folder”: in a moment, and else not.
+    private func isRemoved(_ outcome: Result<Int, any Error>) -> Bool {
+        guard case .failure(PortError.nameNotFound(let name, _)) = outcome else { return false }
+        return promises.names.wasRemoved(name)
     }
 }
 
