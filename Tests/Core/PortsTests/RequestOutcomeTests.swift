@@ -46,6 +46,33 @@ import Testing
         try await serving.value
     }
 
+    /// As when the server's process is stopped while its ring is on the way.
+    @Test func `a reply comes that waits for a ring when its server has ended`() async throws {
+        let (owner, asker) = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
+        let taken = Shared<MessagePortRequest?>(nil)
+        let server = try LocalMessagePort(name: "asked", nameServer: owner.nameServer) { request in
+            taken.withLock { $0 = request }
+        }
+        let loop = try await RunLoopThread()
+        defer { loop.stop() }
+        try server.schedule(in: loop.loop)
+        let remote = try await RemoteMessagePort(name: "asked", nameServer: asker.nameServer, before: .patience)
+        let asking = Task { try await remote.request(id: 1, timeout: .seconds(60)) }
+        #expect(await waitUntil { taken.withLock { $0 != nil } })
+        let goesOn = Latch()
+        defer { goesOn.open() }
+        try taken.withLock { $0 }?.replyRight?.reply(with: [1])
+        // Behind the question for a ring.
+        try owner.housekeeping.perform { _ = goesOn.wait(until: .patience) }
+        #expect(await waitUntil { asker.ports.all.contains { $0.ringPeers.contains(owner.incarnation) } })
+        server.invalidate()
+        #expect(await waitUntil { !remote.isValid })
+        // Time enough to give the reply up.
+        try await Task.sleep(for: .milliseconds(500))
+        goesOn.open()
+        #expect(try await asking.value == [1])
+    }
+
     @Test func `each request is handled once, though its server ends in order and another one comes`() async throws {
         let (lanes, each, lives) = (50, Scale.isLong ? 2000 : 100, Scale.isLong ? 200 : 30)
         let runtimes = [PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path)]

@@ -11,7 +11,7 @@ final class StatisticsCollector: Sendable {
         let statistics: PortStatistics?
         /// Whether a message waits in the port's own queue.
         let isQueued: Bool
-        /// The senders that have not answered. Their last answers count.
+        /// The senders that have not answered, with more to send perhaps. The last answers count of those that have no ring.
         let silent: Set<Incarnation>
     }
 
@@ -109,9 +109,8 @@ final class StatisticsCollector: Sendable {
         // A stopped sender does not answer, but its ring tells what it has sent.
         let port = port(number)
         port?.noteSentByRings(of: round.awaited)
-        let silent = round.awaited.subtracting(port?.ringPeers ?? [])
-        let look = port?.look(isComplete: silent.isEmpty)
-        let found = Collected(statistics: look?.statistics, isQueued: look?.isEmpty == false, silent: silent)
+        let look = port?.look(isComplete: round.awaited.isSubset(of: port?.ringPeers ?? []))
+        let found = Collected(statistics: look?.statistics, isQueued: look?.isEmpty == false, silent: round.awaited)
         for tell in round.tells { tell(found) }
         if !round.next.isEmpty { begin(number, round.next) }
     }
