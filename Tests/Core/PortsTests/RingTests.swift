@@ -708,6 +708,18 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         withExtendedLifetime(runtimes) {}
     }
 
+    /// The kernel may have no memory for the bell. What follows from the sender's end would overtake its last messages.
+    @Test func `what waits in a peer's ring is taken, rung or not`() throws {
+        let (port, _, runtimes) = try port()
+        port.setHandler { _ in }
+        let ends = try Ends(peer: .random())
+        #expect(port.receiver.intake.add(ends.receiver) { _ in true })
+        #expect(ends.send(record(1)) == .opened)
+        #expect(port.receiver.takeRing(of: ends.receiver.peer))
+        #expect(port.receiver.intake.readRings { $0.hasAnyRecord } == false)
+        withExtendedLifetime(runtimes) {}
+    }
+
     @Test func `a record of more than the port takes ends the ring`() throws {
         let (descriptor, memory) = try #require(RingMemory.make())
         let (bell, other) = try #require(Bell.make())

@@ -88,6 +88,7 @@ extension Receiver {
     /// - Returns: False when the peer has no ring.
     @discardableResult
     func takeRing(of peer: Incarnation) -> Bool {
+        intake.changeRings { $0.open(of: peer) }
         let found =
             intake.readRings { rings in
                 rings.rings(of: peer).map { (ring: $0, end: $0.takenCount &+ UInt32($0.waitingCount)) }
