@@ -40,6 +40,19 @@ import Testing
         withExtendedLifetime(child) {}
     }
 
+    /// With another channel beside the closed one, it could send twice as much as the port allows.
+    @Test func `a runtime that is ending sends nothing, by whatever right`() throws {
+        let port = try MachPort(nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "limited")
+        let runtime = PortRuntime(directory: sandbox.path)
+        try runtime.nameServer.port(forName: "limited").send(MachPort.Message(), before: .patience)
+        runtime.channels.close { _ in .now }
+        let channel = runtime.channels.channel(to: try port.sendRight.channel.exposedRight(), replacesInvalid: true)
+        #expect(throws: PortError.isEnding) {
+            try MachPort.SendRight(channel).send(MachPort.Message(), before: .patience)
+        }
+    }
+
     @Test func `a connection is closed only when its port has taken everything, and nothing has followed`() throws {
         let desk = try Desk(sandbox)
         let child = Child("echo", in: sandbox)

@@ -10,6 +10,8 @@ final class ChannelTable: Sendable {
         var entries: [Incarnation: [UInt64: Weak<SendChannel>]] = [:]
         /// The homes of ports that have moved and that this runtime has channels to.
         var homes: [PortID: PortID] = [:]
+        /// Whether the runtime is ending. A further channel could send more than the port's limit, beside the closed one.
+        var isEnding = false
 
         /// The port at its home.
         func home(of port: PortID) -> PortID { homes.isEmpty ? port : homes[port] ?? port }
@@ -94,11 +96,16 @@ final class ChannelTable: Sendable {
         var right = right
         right.id = home
         let made = SendChannel(right, of: publicID, in: self, sentCount: former?.sentCount ?? 0)
-        let present = state.withLock { state in
+        let present: SendChannel? = state.withLock { state in
             if home != publicID { state.homes[publicID] = home }
             let present = state[home]
             if let present, present !== former { return present }
+            if state.isEnding { return nil }
             state[home] = made
+            return made
+        }
+        guard let present else {
+            made.end(.closed)
             return made
         }
         // A connection that begins later tells its owner itself.
@@ -141,6 +148,9 @@ final class ChannelTable: Sendable {
     func takeFollowers(of home: PortID) -> [Weak<SendChannel>] {
         followers.withLockUnlessForked { $0.removeValue(forKey: home) ?? [] } ?? []
     }
+
+    /// Makes no further channel that sends.
+    func noteEnd() { state.withLock { $0.isEnding = true } }
 
     /// The port in texts.
     func identity(of port: PortID) -> PortIdentity { existing(port)?.latest.identity ?? PortIdentity(port) }

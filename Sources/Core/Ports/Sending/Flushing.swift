@@ -7,6 +7,7 @@ extension ChannelTable {
     /// Ends all channels, and waits until the ports have read the sent messages, for each channel up to its deadline.
     /// libzmq may use as much time to flush.
     func close(before deadline: (SendChannel) -> MonotonicInstant) {
+        noteEnd()
         let open = all
         let paths = open.map { $0.stopSending() }
         let found = Dictionary(grouping: LocalSocket.connections(to: Set(paths.compactMap(\.self))), by: \.path)
