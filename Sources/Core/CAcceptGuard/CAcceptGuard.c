@@ -3,12 +3,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,68 +26,20 @@ static int call_next(int listener, struct sockaddr *address, socklen_t *size, in
     return (int)syscall(SYS_accept4, listener, address, size, flags);
 }
 
-// Declared apart, because in a loaded library `accept4` is the C library's here, too.
 static accept_function guarded_accept;
-
-// Replaces libzmq's relocated reference to `accept4`.
-static void redirect(ElfW(Addr) base, const ElfW(Rela) *relocations, size_t count, const ElfW(Sym) *symbols,
-                     const char *names, bool *is_redirected) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < count; i++) {
-        const char *name = names + symbols[ELF64_R_SYM(relocations[i].r_info)].st_name;
-        if (strcmp(name, "accept4") != 0) continue;
-        accept_function **slot = (accept_function **)(base + relocations[i].r_offset);
-        // The page may have become read-only after the relocation.
-        void *start = (void *)((uintptr_t)slot & ~(page - 1));
-        if (mprotect(start, page, PROT_READ | PROT_WRITE) != 0) continue;
-        __atomic_store_n(slot, guarded_accept, __ATOMIC_RELEASE);
-        *is_redirected = true;
-    }
-}
-
-// Finds the object that libzmq is in.
-static int redirect_in(struct dl_phdr_info *object, size_t size, void *is_redirected) {
-    (void)size;
-    const ElfW(Dyn) *entry = NULL;
-    bool has_libzmq = false;
-    for (int i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-        uintptr_t offset = (uintptr_t)zmq_bind - object->dlpi_addr - part->p_vaddr;
-        if (part->p_type == PT_LOAD && offset < part->p_memsz) has_libzmq = true;
-        if (part->p_type == PT_DYNAMIC) entry = (const ElfW(Dyn) *)(object->dlpi_addr + part->p_vaddr);
-    }
-    if (!has_libzmq) return 0;
-    const ElfW(Rela) *calls = NULL, *others = NULL;
-    const ElfW(Sym) *symbols = NULL;
-    const char *names = NULL;
-    size_t calls_size = 0, others_size = 0;
-    for (; entry && entry->d_tag != DT_NULL; entry++) {
-        switch (entry->d_tag) {
-        case DT_JMPREL: calls = (const ElfW(Rela) *)entry->d_un.d_ptr; break;
-        case DT_PLTRELSZ: calls_size = entry->d_un.d_val; break;
-        case DT_RELA: others = (const ElfW(Rela) *)entry->d_un.d_ptr; break;
-        case DT_RELASZ: others_size = entry->d_un.d_val; break;
-        case DT_SYMTAB: symbols = (const ElfW(Sym) *)entry->d_un.d_ptr; break;
-        case DT_STRTAB: names = (const char *)entry->d_un.d_ptr; break;
-        }
-    }
-    if (!symbols || !names) return 1;
-    redirect(object->dlpi_addr, calls, calls_size / sizeof *calls, symbols, names, is_redirected);
-    redirect(object->dlpi_addr, others, others_size / sizeof *others, symbols, names, is_redirected);
-    return 1;
-}
 
 static bool in_force;
 bool cag_is_in_force(void) { return in_force; }
 
-static void take_calls(void) {
-    Dl_info own, libzmq;
-    if (!dladdr((void *)guarded_accept, &own) || !dladdr((void *)zmq_bind, &libzmq)) return;
-    // The function that libzmq calls must stay loaded, whatever is closed. Our threads must stay loaded, too.
-    dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-    dl_iterate_phdr(redirect_in, &in_force);
-    // Inside one object, the linker has bound the call to this function.
-    if (own.dli_fbase == libzmq.dli_fbase) in_force = true;
+static const void *object_of(const void *address) {
+    Dl_info found;
+    return address && dladdr(address, &found) ? found.dli_fbase : NULL;
+}
+
+static void see_whether_in_force(void) {
+    const void *own = object_of((const void *)guarded_accept);
+    // In one object with libzmq, or in a program that has no others, the static linker has bound the calls.
+    in_force = !own || own == object_of((const void *)zmq_bind) || own == object_of(dlsym(RTLD_DEFAULT, "accept4"));
 }
 
 struct connection {
@@ -131,7 +80,7 @@ void cag_begin(int kept, void (*told)(int, unsigned, enum cag_reason)) {
     atomic_store(&refused, told);
     // Made early, so that its number is low, and below a limit that the program sets later.
     keep_spare();
-    take_calls();
+    see_whether_in_force();
 }
 
 static ino_t inode_of(int descriptor) {

@@ -111,16 +111,14 @@ import Testing
         return sandbox.file("library.so")
     }
 
-    @Test(.enabled(if: limit >= 1000 && sanitizerOptions.isEmpty), arguments: ["", "LD_BIND_NOW=1"])
-    func `connections are refused in time in a program that loads the library while it runs`(_ binding: String) throws {
+    @Test(.enabled(if: sanitizerOptions.isEmpty))
+    func `a program that loads the library while it runs is told that libzmq has no guard there`() throws {
         let target = try Target(
-            sandbox, setUp: "ulimit -n 160; export LIBRARY=\(try linkLibrary()) \(binding)",
-            program: Child.folder + "/LoadingHelper")
-        let connections = try flood(target.path, .stream, 400)
-        #expect(waitUntil { target.hasLogged("(pid \(getpid()))", "no descriptor is left") })
-        for connection in connections { close(connection) }
-        #expect(!target.hasLogged("not safe"))
-        #expect(try waitUntil { try target.newPort() == "made" })
+            sandbox, setUp: "export LIBRARY=\(try linkLibrary())", program: Child.folder + "/LoadingHelper")
+        #expect(!target.hasLogged("may end it"))
+        for connection in try flood(target.path, .stream, 1) { close(connection) }
+        #expect(waitUntil { target.hasLogged("a connection by ZeroMQ may end it") })
+        #expect(try target.newPort() == "made")
     }
 
     @Test(.enabled(if: limit >= 4000)) func `a port has so many connections, and no more`() throws {

@@ -421,6 +421,7 @@ import Testing
         }
         func took(_ entry: NameEntry, in directory: RegistryDirectory, hasCome: Bool) -> Bool { true }
         func gaveUpName(_ name: String, in directory: RegistryDirectory) {}
+        func useListener() {}
     }
 
     /// A port whose socket cannot be made at first.
@@ -448,6 +449,7 @@ import Testing
         func gaveUpName(_ name: String, in directory: RegistryDirectory) {
             names.withLock { $0.removeAll { $0 == name } }
         }
+        func useListener() {}
     }
 
     @Test func `a name that has come with a port waits for a directory that refuses it`() throws {

@@ -641,7 +641,7 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         let (port, right, runtimes) = try port()
         let descriptors = try (0..<2).map { _ in try PortDescriptor(port) }
         let restore = spoil(descriptors[1].fileDescriptor)
-        let bells = try BellSet()
+        let bells = try DescriptorSet()
         #expect(!port.receiver.hear(bells))
         restore()
         #expect(port.receiver.hear(bells))
@@ -652,7 +652,7 @@ private func record(_ byte: UInt8, count: Int = Wire.headerSize) -> [UInt8] { [U
         let (port, _, runtimes) = try port()
         let thread = try RunLoopThread()
         try port.schedule(in: thread.loop)
-        let bells = try BellSet()
+        let bells = try DescriptorSet()
         // Epoll watches no descriptor twice.
         let obstacle = ThreadRunLoop.Source1(descriptor: bells.descriptor, duplicates: false) { _ in false }
         try thread.loop.add(obstacle)

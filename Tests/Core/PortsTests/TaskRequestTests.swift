@@ -56,6 +56,10 @@ import Testing
         }
         let thread = try served(server)
         let remote = try await RemoteMessagePort(name: "many", nameServer: runtimes.1.nameServer, before: .patience)
+        // The socket for requests accepts with that thread.
+        try await remote.sendRight.send(MachPort.Message(), before: .patience)
+        #expect(await waitUntil { asked.withLock { $0 } == 1 })
+        asked.withLock { $0 = 0 }
         // Nobody connects to the port for the replies before the last request has come.
         try runtimes.0.housekeeping.perform { _ = goOn.wait(until: .patience) }
         let answered = try await withThrowingTaskGroup(of: Bool.self) { group in

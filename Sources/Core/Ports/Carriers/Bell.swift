@@ -2,7 +2,7 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 
-/// One end of the pair of sockets beside a ring. The sender rings the receiver, whose ``BellSet`` hears it, and the
+/// One end of the pair of sockets beside a ring. The sender rings the receiver, whose set of bells hears it, and the
 /// receiver rings a sender that waits for room. The memory of large messages goes the same way. Nobody else can take or block
 /// what is sent, because only these two processes own an end.
 final class Bell: Sendable {
@@ -61,35 +61,5 @@ final class Bell: Sendable {
     func hear(_ body: (OwnedDescriptor?) -> Bool) {
         var number: Int32 = -1
         while crl_hear_memory(descriptor, &number), body(number < 0 ? nil : OwnedDescriptor(number)) {}
-    }
-}
-
-/// The bells of a port's rings, as one descriptor, which is readable when one of them was rung.
-final class BellSet: Sendable {
-    private let bells: DescriptorSet
-
-    init() throws(RunLoopError) { bells = try DescriptorSet() }
-
-    var descriptor: Int32 { bells.descriptor }
-
-    /// - Parameter token: The number that ``take(_:)`` reports.
-    func add(_ bell: Bell, _ token: Int) -> Bool {
-        // Edge-triggered: a byte that nobody has read does not keep the set readable.
-        let events = RunLoopReadiness.readable.rawValue | EPOLLET.rawValue
-        return crl_epoll_control(descriptor, EPOLL_CTL_ADD, bell.descriptor, events, UInt64(token)) == 0
-    }
-
-    /// Needed before the bell is closed: a forked child may have a copy, which would stay in the set.
-    func remove(_ bell: Bell) { _ = crl_epoll_control(descriptor, EPOLL_CTL_DEL, bell.descriptor, 0, 0) }
-
-    /// Calls the closure with the bells that were rung since the last call.
-    func take(_ body: (Int) -> Void) {
-        withUnsafeTemporaryAllocation(of: UInt64.self, capacity: 16) { tokens in
-            while true {
-                let count = Int(crl_epoll_take(descriptor, tokens.baseAddress))
-                for token in tokens.prefix(count) { body(Int(truncatingIfNeeded: token)) }
-                if count < 16 { return }
-            }
-        }
     }
 }

@@ -1,4 +1,5 @@
 import DequeModule
+import RunLoops
 
 /// The rings of a port, as its takers see them: those with records take turns, and the others ring a bell.
 struct RingIntake: ~Copyable {
@@ -10,7 +11,7 @@ struct RingIntake: ~Copyable {
     /// Whether a message waits because it got no memory.
     private(set) var lacksMemory = false
     /// Readable when a ring was rung; nil before the first ring.
-    private var bells: BellSet?
+    private var bells: DescriptorSet?
 
     /// Whether there are rings that were stopped.
     private var haveStopped = false
@@ -36,8 +37,8 @@ struct RingIntake: ~Copyable {
     }
 
     /// The set of the rings' bells; nil when no descriptor is left.
-    mutating func makeBells() -> BellSet? {
-        if bells == nil { bells = try? BellSet() }
+    mutating func makeBells() -> DescriptorSet? {
+        if bells == nil { bells = try? DescriptorSet() }
         return bells
     }
 
@@ -56,7 +57,9 @@ struct RingIntake: ~Copyable {
         let formers = rings(of: ring.peer)
         guard formers.count < Self.mostOfOne, formers.isEmpty || inRow < Self.mostInRow else { return false }
         let place = rings.firstIndex { $0 == nil } ?? rings.count
-        guard makeBells()?.add(ring.bell, place) == true else { return false }
+        guard let bells = makeBells(), (try? bells.add(ring.bell.descriptor, token: UInt64(place))) != nil else {
+            return false
+        }
         lastOrder += 1
         (ring.order, ring.former) = (lastOrder, formers.last)
         if !formers.isEmpty { inRow += 1 }
@@ -74,7 +77,7 @@ struct RingIntake: ~Copyable {
     @discardableResult
     private mutating func removeEnded() -> Int {
         for (place, ring) in rings.enumerated() where ring?.isEnded == true {
-            if let ring { bells?.remove(ring.bell) }
+            if let ring { bells?.remove(ring.bell.descriptor) }
             rings[place] = nil
         }
         open.removeAll(where: \.isEnded)
@@ -90,7 +93,8 @@ struct RingIntake: ~Copyable {
     /// Opens the rings that were rung.
     mutating func hear() {
         guard let bells else { return }
-        bells.take { place in
+        bells.take { token in
+            let place = Int(truncatingIfNeeded: token)
             if rings.indices.contains(place), let ring = rings[place] { openRing(ring) }
         }
     }
@@ -138,7 +142,7 @@ struct RingIntake: ~Copyable {
         let left = all
         for ring in left {
             ring.stop()
-            bells?.remove(ring.bell)
+            bells?.remove(ring.bell.descriptor)
         }
         (rings, open, haveStopped) = ([], [], false)
         return left

@@ -24,7 +24,7 @@ struct ZeroMQIntake: ~Copyable {
     /// Whether the rest of a message of several frames follows.
     private var isSkipping = false
     /// Whether other processes can send. Without them the socket has one connection, the bell's.
-    private(set) var hasPeers = false
+    private var hasPeers = false
 
     init(_ socket: consuming ZeroMQSocket, mark: UInt32) {
         self.socket = consume socket

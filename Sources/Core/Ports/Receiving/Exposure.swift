@@ -9,6 +9,8 @@ final class Exposure: RegisteredPort {
     private struct State {
         /// The directory with the port's socket; nil until the port is exposed.
         var directory: RegistryDirectory?
+        /// The socket, while nobody has connected; else -1.
+        var listener: Int32 = -1
         var names = RecentSet<RegisteredName>()
         /// Whether other processes cannot connect, because the port moves.
         var isHidden = false
@@ -71,19 +73,44 @@ final class Exposure: RegisteredPort {
         try state.withLock { (state) throws(PortError) in
             try checkPort()
             guard !state.isHidden, state.directory !== directory || !directory.hasSocket(of: id) else { return }
-            let (descriptor, path) = try directory.makeSocket(for: id)
-            AcceptGuard.protect(descriptor, most: ControlConnectionTable.mostAccepted)
+            let listener = try directory.makeSocket(for: id)
             do throws(PortError) {
-                try intake.bind(descriptor, path)
+                try intake.letPeersSend()
+                try registry.listeners.add(listener, of: id.number)
             } catch {
                 directory.removeSocket(of: id)
-                Glibc.close(descriptor)
+                Glibc.close(listener)
                 throw error
             }
+            // Somebody may have connected to the former one just now.
+            useListener(of: &state)
             if state.directory !== directory { state.directory?.removeSocket(of: id) }
-            state.directory = directory
+            (state.directory, state.listener) = (directory, listener)
         }
         return directory
+    }
+
+    /// Somebody has connected to the socket by ZeroMQ: libzmq gets it.
+    func useListener() { state.withLock { useListener(of: &$0) } }
+
+    private func useListener(of state: inout State) {
+        guard let directory = state.directory, let listener = takeListener(of: &state) else { return }
+        AcceptGuard.protectLibzmq(listener, most: ControlConnectionTable.mostAccepted)
+        do throws(PortError) {
+            try intake.bind(listener, directory.pathOfSocket(of: id))
+        } catch {
+            // The next process that wants to connect lets the port listen again.
+            log.debug("\(channel.identity) does not listen any more: \(error)")
+            directory.removeSocket(of: id)
+            Glibc.close(listener)
+        }
+    }
+
+    private func takeListener(of state: inout State) -> Int32? {
+        let listener = exchange(&state.listener, with: -1)
+        if listener < 0 { return nil }
+        registry.listeners.remove(listener)
+        return listener
     }
 
     /// Makes the socket again, if the port was exposed, and its directory was moved away and back since.
@@ -139,8 +166,14 @@ final class Exposure: RegisteredPort {
     /// The registered names, with their directories.
     var registeredNames: [RegisteredName] { state.withLock { $0.names.elements } }
 
+    /// Closes the socket, unless libzmq has it. The port has ended.
+    func closeListener() {
+        if let listener = state.withLock({ takeListener(of: &$0) }) { Glibc.close(listener) }
+    }
+
     /// Releases the directories, which hold descriptors.
     func close() {
+        closeListener()
         let former = state.withLock { exchange(&$0, with: State(end: $0.end ?? .abandoned)) }
         withExtendedLifetime(former) {}
     }

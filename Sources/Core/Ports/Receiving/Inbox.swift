@@ -44,6 +44,8 @@ struct Inbox: ~Copyable {
     var zeroMQ: ZeroMQIntake
     var rings = RingIntake()
     var descriptors = DescriptorIntake()
+    /// Whether other processes can find the port, and have not been ended.
+    var mayHavePeers = false
     /// The messages at the front of the batch that have come with a lent port; nil for most ports.
     private var borrowed: BorrowedMessages?
     private var isLocalTurn = true
@@ -67,7 +69,7 @@ struct Inbox: ~Copyable {
     ///   - makesRoom: Set when the senders that wait for room have to be woken.
     /// - Returns: `nothing` when the list is closed and the socket is empty. Then the next message wakes the takers.
     mutating func next(_ reports: inout Reports, makesRoom: inout Bool) -> Next {
-        if zeroMQ.hasPeers { changeTurns() }
+        if mayHavePeers { changeTurns() }
         if !isLocalTurn {
             let next = nextOfPeersInTurn(&reports)
             if !next.isNothing { return next }
@@ -192,6 +194,7 @@ struct Inbox: ~Copyable {
 
     /// Takes nothing more of peers, whatever waits.
     mutating func endPeers() {
+        mayHavePeers = false
         zeroMQ.end()
         rings.end()
     }

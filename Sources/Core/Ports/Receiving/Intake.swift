@@ -185,7 +185,7 @@ final class Intake: Sendable {
         let message: LocalMessage? = state.withLock { state in
             guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.current.message != nil else { return nil }
             var message: LocalMessage?
-            if state.inbox.zeroMQ.hasPeers {
+            if state.inbox.mayHavePeers {
                 switch state.inbox.nextOfPeers(&reports) {
                 case .local(let plain): message = plain
                 case .frame(let found, let ring):
@@ -499,7 +499,15 @@ final class Intake: Sendable {
 
     // MARK: Peers
 
-    /// Lets other processes connect to a socket that listens.
+    /// Other processes can find the port from now on.
+    func letPeersSend() throws(PortError) {
+        try state.withLock { (state) throws(PortError) in
+            guard state.lifecycle.isOpen else { throw .isInvalid(port: channel.identity) }
+            state.inbox.mayHavePeers = true
+        }
+    }
+
+    /// Lets other processes connect by ZeroMQ to a socket that listens.
     func bind(_ descriptor: Int32, _ path: String) throws(PortError) {
         try state.withLock { (state) throws(PortError) in
             guard state.lifecycle.isOpen else { throw .isInvalid(port: channel.identity) }
@@ -513,8 +521,8 @@ final class Intake: Sendable {
 
     /// Adds a ring of a peer, which sends no more by its former one.
     /// - Parameter hear: Lets the takers hear the bells.
-    func add(_ ring: RingReceiver, _ hear: (BellSet) -> Bool) -> Bool {
-        let bells = state.withLock { $0.inbox.zeroMQ.hasPeers ? $0.inbox.rings.makeBells() : nil }
+    func add(_ ring: RingReceiver, _ hear: (DescriptorSet) -> Bool) -> Bool {
+        let bells = state.withLock { $0.inbox.mayHavePeers ? $0.inbox.rings.makeBells() : nil }
         guard let bells, hear(bells) else { return false }
         let isAdded = state.withLock { state in
             state.inbox.rings.stopAll(of: ring.peer)

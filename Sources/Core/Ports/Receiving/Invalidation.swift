@@ -74,6 +74,7 @@ extension Receiver {
         }
         // Removed first, because a sender that misses its connection checks whether the socket is still there.
         exposure.removeSocket()
+        exposure.closeListener()
         takers.close()
         if let socket = intake.close() { SocketFactory.close(socket, channel.takeBell(), of: id) }
         // An asker that learns the end asks for its requests.

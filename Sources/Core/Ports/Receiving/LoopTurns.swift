@@ -22,7 +22,7 @@ extension Receiver {
     }
 
     /// Lets the takers hear the bells of rings, too.
-    func hear(_ bells: BellSet) -> Bool {
+    func hear(_ bells: DescriptorSet) -> Bool {
         takers.hear(bells) {
             // Also invalidated before the bells are closed.
             ThreadRunLoop.Source1(

@@ -16,6 +16,8 @@ protocol RegisteredPort: AnyObject, Sendable {
     func took(_ entry: NameEntry, in directory: RegistryDirectory, hasCome: Bool) -> Bool
     /// Called when the port has given a name up.
     func gaveUpName(_ name: String, in directory: RegistryDirectory)
+    /// Called on the housekeeping thread when somebody has connected to the port's socket, the first to do so.
+    func useListener()
 }
 
 extension PortError {
@@ -39,6 +41,7 @@ extension NameEntry {
 final class Registry: Sendable {
     let control: ControlConnectionTable
     let findPort: @Sendable (UInt64) -> (any RegisteredPort)?
+    let listeners: UnusedListeners
 
     private struct Directories {
         var byPath: [String: RegistryDirectory] = [:]
@@ -61,6 +64,7 @@ final class Registry: Sendable {
     init(_ control: ControlConnectionTable, findPort: @escaping @Sendable (UInt64) -> (any RegisteredPort)?) {
         self.control = control
         self.findPort = findPort
+        listeners = UnusedListeners(control.housekeeping) { findPort($0)?.useListener() }
     }
 
     var incarnation: Incarnation { control.incarnation }

@@ -194,7 +194,7 @@ final class RegistryDirectory: Sendable {
     /// Removes a socket that was bound in another directory, because the path leads there meanwhile.
     private func removeStray(_ file: String) { if !folder.isAt(path) { unlink(path(file)) } }
 
-    func makeSocket(for port: PortID) throws(PortError) -> (descriptor: Int32, path: String) {
+    func makeSocket(for port: PortID) throws(PortError) -> Int32 {
         let file = ownFile("\(port.number)")
         let descriptor = try LocalSocket.listen(at: reachablePath(file), kind: .stream)
         guard folder.isSocket(file) else {
@@ -203,9 +203,10 @@ final class RegistryDirectory: Sendable {
             throw .directory(path(file), call: "bind", errno: ENOENT)
         }
         own.withLock { _ = $0.sockets.insert("\(port.number)") }
-        return (descriptor, path(file))
+        return descriptor
     }
 
+    func pathOfSocket(of port: PortID) -> String { path(ownFile("\(port.number)")) }
     func hasSocket(of port: PortID) -> Bool { folder.isSocket(ownFile("\(port.number)")) }
 
     func removeSocket(of port: PortID) {

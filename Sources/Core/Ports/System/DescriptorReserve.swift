@@ -17,10 +17,16 @@ enum AcceptGuard {
     ///   - most: The largest number of connections at a time.
     static func protect(_ descriptor: Int32, most: Int) {
         _ = begin
-        if cag_guard(descriptor, Int32(most)) && cag_is_in_force() { return }
+        _ = cag_guard(descriptor, Int32(most))
+    }
+
+    /// Protects a socket at which libzmq accepts.
+    static func protectLibzmq(_ descriptor: Int32, most: Int) {
+        protect(descriptor, most: most)
+        if cag_is_in_force() { return }
         log.warning(
             once: "unguarded",
-            "libzmq's accept4 could not be redirected: a connection may end this process when no descriptor is left")
+            "the library was loaded by a running program: a connection by ZeroMQ may end it when no descriptor is left")
     }
 
     private static func text(_ reason: cag_reason) -> String {

@@ -13,12 +13,12 @@ final class PollTaker: HandlingTaker {
     /// A duplicate, because a forked child may keep the socket's descriptor open after the port's end.
     private let socket: Int32
     /// Kept, because the set watches its descriptor.
-    private let bells = Lock<BellSet?>(nil)
+    private let bells = Lock<DescriptorSet?>(nil)
     /// Saves the system call of an unnecessary `clear`.
     private let mayBeRaised = Atomic(false)
 
     /// The descriptor must be open during the call.
-    init(_ descriptor: Int32, _ bells: BellSet?) throws(RunLoopError) {
+    init(_ descriptor: Int32, _ bells: DescriptorSet?) throws(RunLoopError) {
         (both, event) = (try DescriptorSet(), try EventDescriptor())
         socket = try Descriptor.duplicate(descriptor)
         try both.add(event.descriptor)
@@ -29,7 +29,7 @@ final class PollTaker: HandlingTaker {
     deinit { close(socket) }
 
     /// The port has its first ring. Does nothing after an attempt that failed only for another of the port's takers.
-    func add(_ bells: BellSet) throws(RunLoopError) {
+    func add(_ bells: DescriptorSet) throws(RunLoopError) {
         if self.bells.withLock({ $0 != nil }) { return }
         try both.add(bells.descriptor)
         self.bells.withLock { $0 = bells }

@@ -42,7 +42,7 @@ final class Takers: Sendable {
 
     /// The bells of the port's rings.
     private struct Bells {
-        let set: BellSet
+        let set: DescriptorSet
         /// Handles the messages of rings in the loops.
         let source: Source
         /// The socket and the bells, for waiters that wait for one descriptor.
@@ -130,7 +130,7 @@ final class Takers: Sendable {
     /// Lets all takers hear the bells of rings, too. Called before the first ring's sender can ring.
     /// - Parameter make: Makes the source for the loops.
     /// - Returns: False when the kernel watches no more descriptors, or the port ends.
-    func hear(_ bells: BellSet, _ make: () -> Source) -> Bool {
+    func hear(_ bells: DescriptorSet, _ make: () -> Source) -> Bool {
         scheduling.withLock { _ in
             let (descriptor, places, areHeard) = state.withLock { ($0.descriptor, $0.places, $0.bells != nil) }
             guard let descriptor else { return false }
