@@ -37,15 +37,7 @@ extension MachPort {
             get {
                 switch content {
                 case .built(let components, _): components
-                case .received(let message):
-                    message.components.map { component in
-                        switch component {
-                        case .bytes(let bytes): .bytes(bytes)
-                        case .port(let right): .port(SendRight(right))
-                        case .offer(let right): .receiveRight(ReceiveRight(offer: SendRight(right)))
-                        case .descriptor(let descriptor): .descriptor(descriptor)
-                        }
-                    }
+                case .received(let message): message.components.map(Component.init)
                 }
             }
             set { content = .built(newValue, replyPort) }
@@ -125,37 +117,25 @@ extension MachPort {
 
         /// The port in a component; nil for bytes, or past the last component. Copies nothing of the other components.
         public func port(ofComponent index: Int) -> SendRight? {
-            switch content {
-            case .built(let components, _):
-                guard components.indices.contains(index), case .port(let right) = components[index] else { return nil }
-                return right
-            case .received(let message): return message.channel(ofComponent: index).map(SendRight.init)
-            }
+            if case .port(let right)? = component(index) { right } else { nil }
         }
 
         /// The right to receive in a component; nil for other components, or past the last component.
         public func receiveRight(ofComponent index: Int) -> ReceiveRight? {
-            switch content {
-            case .built(let components, _):
-                guard components.indices.contains(index), case .receiveRight(let right) = components[index] else {
-                    return nil
-                }
-                return right
-            case .received(let message):
-                return message.offer(ofComponent: index).map { ReceiveRight(offer: SendRight($0)) }
-            }
+            if case .receiveRight(let right)? = component(index) { right } else { nil }
         }
 
         /// The descriptor in a component; nil for bytes and ports, or past the last component. Each call returns the same
         /// object.
         public func descriptor(ofComponent index: Int) -> MessageDescriptor? {
+            if case .descriptor(let descriptor)? = component(index) { descriptor } else { nil }
+        }
+
+        /// A component of another kind than bytes; nil behind the last component.
+        private func component(_ index: Int) -> Component? {
             switch content {
-            case .built(let components, _):
-                guard components.indices.contains(index), case .descriptor(let descriptor) = components[index] else {
-                    return nil
-                }
-                return descriptor
-            case .received(let message): return message.descriptor(ofComponent: index)
+            case .built(let components, _): components.indices.contains(index) ? components[index] : nil
+            case .received(let message): message.component(index).map(Component.init)
             }
         }
 
@@ -180,5 +160,17 @@ extension MachPort {
             case .received(let message): message.readBytes(ofComponent: index) { body($0.bytes) }
             }
         }
+    }
+}
+
+extension MachPort.Message.Component {
+    fileprivate init(_ component: LocalMessage.Component) {
+        self =
+            switch component {
+            case .bytes(let bytes): .bytes(bytes)
+            case .port(let right): .port(MachPort.SendRight(right))
+            case .offer(let right): .receiveRight(MachPort.ReceiveRight(offer: MachPort.SendRight(right)))
+            case .descriptor(let descriptor): .descriptor(descriptor)
+            }
     }
 }

@@ -116,7 +116,7 @@ final class SocketFactory: Sendable {
 
 extension ZeroMQSocket {
     /// Sends a frame without waiting. Returns false without room.
-    func sendNow(_ frame: inout ZeroMQFrame) throws(PortError) -> Bool {
+    func sendLookingForRoom(_ frame: inout ZeroMQFrame) throws(PortError) -> Bool {
         do throws(ZeroMQError) {
             // A send processes libzmq's commands only now and then. Reading the events processes them, so that libzmq
             // sees new room.

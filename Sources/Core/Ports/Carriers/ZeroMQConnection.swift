@@ -52,7 +52,7 @@ struct ZeroMQConnection: ~Copyable {
     mutating func send(_ frame: inout ZeroMQFrame, tellsOrigin: Bool) -> Result<Bool, PortError> {
         if tellsOrigin { Wire.setOrigin(origin, of: &frame) }
         do throws(PortError) {
-            return .success(try socket?.sendNow(&frame) == true)
+            return .success(try socket?.sendLookingForRoom(&frame) == true)
         } catch {
             return .failure(error)
         }
@@ -112,7 +112,7 @@ struct ZeroMQConnection: ~Copyable {
     /// - Returns: False without room.
     mutating func probe(sentCount: Int) -> Bool {
         let number = UInt64.random(in: 0 ... .max)
-        guard var frame = try? ZeroMQFrame(drainProbe: number, origin: origin), (try? socket?.sendNow(&frame)) == true
+        guard var frame = try? ZeroMQFrame(drainProbe: number, origin: origin), (try? socket?.sendLookingForRoom(&frame)) == true
         else { return false }
         noteProbe(number, sentCount: sentCount)
         return true

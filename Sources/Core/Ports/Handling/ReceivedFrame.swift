@@ -67,23 +67,17 @@ final class ReceivedFrame: Sendable {
         }
     }
 
-    func channel(ofComponent index: Int) -> SendChannel? {
+    /// A component; nil for bytes, and behind the last component.
+    func component(_ index: Int) -> LocalMessage.Component? {
         frame.withUnsafeBytes { bytes in
-            guard case .right(let range)? = header.part(index, in: bytes) else { return nil }
-            return channel(in: bytes, range)
+            switch header.part(index, in: bytes) {
+            case .right(let range): channel(in: bytes, range).map { .port($0) }
+            case .receiveRight(let range): channel(in: bytes, range).map { .offer($0) }
+            case .descriptor:
+                place(ofComponent: index).flatMap { place in received.map { .descriptor($0.descriptors[place]) } }
+            case .bytes, nil: nil
+            }
         }
-    }
-
-    func offer(ofComponent index: Int) -> SendChannel? {
-        frame.withUnsafeBytes { bytes in
-            guard case .receiveRight(let range)? = header.part(index, in: bytes) else { return nil }
-            return channel(in: bytes, range)
-        }
-    }
-
-    func descriptor(ofComponent index: Int) -> MessageDescriptor? {
-        guard let place = place(ofComponent: index) else { return nil }
-        return received?.descriptors[place]
     }
 
     /// The frozen memory in a component.

@@ -62,27 +62,11 @@ enum ReceivedMessage: Sendable {
         }
     }
 
-    /// The channel to the port in a component; nil for bytes, or past the last component.
-    func channel(ofComponent index: Int) -> SendChannel? {
+    /// A component of another kind than bytes, which ``readBytes(ofComponent:_:)`` reads; nil behind the last component.
+    func component(_ index: Int) -> LocalMessage.Component? {
         switch self {
-        case .local(let message): message.right(ofComponent: index)
-        case .frame(let frame): frame.channel(ofComponent: index)
-        }
-    }
-
-    /// The channel to the port that hands over the port in a component; nil for others, or past the last component.
-    func offer(ofComponent index: Int) -> SendChannel? {
-        switch self {
-        case .local(let message): message.offer(ofComponent: index)
-        case .frame(let frame): frame.offer(ofComponent: index)
-        }
-    }
-
-    /// The descriptor in a component; nil for bytes and ports, or past the last component.
-    func descriptor(ofComponent index: Int) -> MessageDescriptor? {
-        switch self {
-        case .local(let message): message.descriptor(ofComponent: index)
-        case .frame(let frame): frame.descriptor(ofComponent: index)
+        case .local(let message): message.component(index)
+        case .frame(let frame): frame.component(index)
         }
     }
 

@@ -103,7 +103,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 
     /// Sends data as a request to the port that has the name, suspending the task, and returns the reply's data; nil
-    /// when the server replied without data. RequestAttempts and errors are those of ``request(_:timeout:mayRepeat:)``.
+    /// when the server replied without data. Attempts and errors are those of ``request(_:timeout:mayRepeat:)``.
     public nonisolated(nonsending) func request(
         id: UInt32, _ data: [UInt8]? = nil, timeout: Duration = .seconds(10), mayRepeat: Bool = false
     ) async throws -> [UInt8]? {
@@ -111,7 +111,7 @@ public final class NamedMessagePort: Sendable, CustomStringConvertible {
     }
 
     /// Sends data as a request to the port that has the name, blocking the thread, and returns the reply's data; nil
-    /// when the server replied without data. RequestAttempts and errors are those of
+    /// when the server replied without data. Attempts and errors are those of
     /// ``request(_:timeout:mayRepeat:replyMode:)``.
     @available(*, noasync, message: "it blocks; `try await` it in an async function, not at the top of main.swift")
     public func request(

@@ -9,7 +9,8 @@ import Synchronization
 ///     names/NAME/INCARNATION.N    the entry of a name that port N of a process has
 ///     homes/INCARNATION.N         the home of the port N of a process, which has moved: INCARNATION.N of its new owner
 ///     moves/INCARNATION.N~INCARNATION.N   a port that moves, and the home that it perhaps gets
-///     INCARNATION/c               a process's control socket
+///     loans/INCARNATION.N~INCARNATION.N   a port that is lent, and the place at its lender that waits for it
+///     INCARNATION/c               a process's control socket; b until it listens
 ///     INCARNATION/N               the socket of its port N; N~ while the port is being handed over
 ///     INCARNATION/N.NAME          says that its port N may have the name
 ///     INCARNATION/new             a name's folder, until the process claims the name

@@ -148,8 +148,8 @@ struct LocalMessage: @unchecked Sendable {
         }
     }
 
-    /// A component that was handed over; nil behind the last.
-    private func component(_ index: Int) -> Component? {
+    /// A component that was handed over; nil for bytes that were copied, and behind the last component.
+    func component(_ index: Int) -> Component? {
         switch fields.pointee.parts {
         case .behind: nil
         case .one(let component): index == 0 ? component : nil
@@ -164,21 +164,6 @@ struct LocalMessage: @unchecked Sendable {
         } else if case .bytes(let bytes)? = component(index) {
             bytes.withUnsafeBytes(body)
         }
-    }
-
-    /// The right in a component; nil for bytes, or behind the last component.
-    func right(ofComponent index: Int) -> SendChannel? {
-        if case .port(let right)? = component(index) { right } else { nil }
-    }
-
-    /// The port that hands over the port in a component; nil for others, or behind the last component.
-    func offer(ofComponent index: Int) -> SendChannel? {
-        if case .offer(let port)? = component(index) { port } else { nil }
-    }
-
-    /// The descriptor in a component; nil for others, or behind the last component.
-    func descriptor(ofComponent index: Int) -> MessageDescriptor? {
-        if case .descriptor(let descriptor)? = component(index) { descriptor } else { nil }
     }
 
     /// Drops the message's references.

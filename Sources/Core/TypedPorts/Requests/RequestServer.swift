@@ -148,7 +148,7 @@ public final class RequestServer: Sendable {
                 do throws(PortError) { try await servePort() } catch { return error }
                 return nil
             }
-            // All end together: an transport ends only when it can take nothing more.
+            // All end together: a transport ends only when it can take nothing more.
             let first = await group.next()
             group.cancelAll()
             return first ?? nil
