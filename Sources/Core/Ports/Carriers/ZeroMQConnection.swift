@@ -112,7 +112,8 @@ struct ZeroMQConnection: ~Copyable {
     /// - Returns: False without room.
     mutating func probe(sentCount: Int) -> Bool {
         let number = UInt64.random(in: 0 ... .max)
-        guard var frame = try? ZeroMQFrame(drainProbe: number, origin: origin), (try? socket?.sendLookingForRoom(&frame)) == true
+        guard var frame = try? ZeroMQFrame(drainProbe: number, origin: origin),
+            (try? socket?.sendLookingForRoom(&frame)) == true
         else { return false }
         noteProbe(number, sentCount: sentCount)
         return true

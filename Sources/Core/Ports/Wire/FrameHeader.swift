@@ -1,4 +1,23 @@
-import ZeroMQ
+// The layout of a message in its one ZeroMQ frame. All numbers are little-endian.
+//
+//     0   magic     UInt8     0xB7
+//     1   version   UInt8     of this layout
+//     2   kind      UInt8     message, request, reply, drain probe or failure; the top bit marks descriptors
+//     3   reply     UInt8     the size of the reply right in bytes; 0: no reply right
+//     4   id        UInt32    the message's id
+//     8   count     UInt32    the number of components
+//    12   origin    UInt32    inside one runtime: its mark. From another process to a port with a byte limit, and in
+//                            drain probes: the number that the port's process gave the sender (see ControlHello).
+//                            Otherwise 0.
+//         request   UInt64    not in messages: the number of the request or of the probe
+//         sizes     UInt32    one for each component: its size in bytes; the top bit marks a right to a port, or, with a
+//                            size of 0, a descriptor. The next bit of a right marks the right to receive: the component
+//                            is the right to a port that hands the other one over
+//         the reply right, then the components, without gaps
+//         socket    UInt64    with descriptors only: the number of the socket by which they came (see ControlMessage), and
+//         packet    UInt64    that of their packet
+//
+// Every size is checked against the frame's size before anything is read. Surplus bytes make a frame malformed.
 
 /// The header of a checked frame: enough to find every component without another check.
 struct FrameHeader: Equatable {
@@ -122,5 +141,41 @@ extension FrameHeader {
             case .drainProbe: "drain probe \(request)"
             }
         return "\(subject), \(count) \(count == 1 ? "component" : "components"), \(size) bytes"
+    }
+}
+
+extension Wire {
+    /// The size of the header of a message of one component of bytes, without a right to reply.
+    static let plainHeaderSize = headerSize + 4
+
+    /// A copy of such a header, for a check without the frame.
+    struct PlainHeader {
+        private let words: (UInt64, UInt64, UInt32)
+
+        @inline(__always) init(copying start: UnsafeRawPointer) {
+            words = (
+                UInt64(littleEndian: start.load(as: UInt64.self)),
+                UInt64(littleEndian: start.load(fromByteOffset: 8, as: UInt64.self)),
+                UInt32(littleEndian: start.load(fromByteOffset: 16, as: UInt32.self))
+            )
+        }
+
+        @inline(__always) var id: UInt32 { UInt32(truncatingIfNeeded: words.0 >> 32) }
+
+        /// Whether the header is that of such a message, whose frame has this size.
+        @inline(__always) func isPlain(frameSize: Int) -> Bool {
+            let start = UInt64(magic) | UInt64(version) << 8 | UInt64(Kind.message.rawValue) << 16
+            return words.0 & 0xFFFF_FFFF == start && words.1 & 0xFFFF_FFFF == 1
+                && Int(words.2) == frameSize - plainHeaderSize
+        }
+    }
+
+    /// Writes such a header.
+    @inline(__always)
+    static func writePlainHeader(id: UInt32, byteCount: Int, to start: UnsafeMutableRawPointer) {
+        let first = UInt64(magic) | UInt64(version) << 8 | UInt64(id) << 32
+        start.storeBytes(of: first.littleEndian, as: UInt64.self)
+        start.storeBytes(of: (1 as UInt64).littleEndian, toByteOffset: 8, as: UInt64.self)
+        start.storeBytes(of: UInt32(truncatingIfNeeded: byteCount).littleEndian, toByteOffset: 16, as: UInt32.self)
     }
 }

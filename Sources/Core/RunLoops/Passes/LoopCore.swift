@@ -121,7 +121,7 @@ struct LoopState {
     /// Modes are never removed, so an index names a mode for good.
     var modes = [ModeItems(.default, isCommon: true, number: 0)]
     var commonModes: [RunLoopMode] = [.default]
-    var commonItems = CommonModes()
+    var commonItems = CommonItems()
     /// The walks of items through the common modes that are in progress and not overtaken by another thread's.
     var commonWalks: [Int: (item: ObjectIdentifier, threadID: Int32)] = [:]
     var lastCommonWalk = 0

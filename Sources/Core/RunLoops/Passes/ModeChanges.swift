@@ -107,18 +107,6 @@ extension LoopCore {
         }
     }
 
-    /// Whether the mode's membership has changed.
-    func setCommon(_ mode: RunLoopMode, _ isCommon: Bool) -> Bool {
-        state.withLock { state in
-            guard mode != .common, state.commonModes.contains(mode) != isCommon else { return false }
-            if isCommon { state.commonModes.append(mode) } else { state.commonModes.removeAll { $0 == mode } }
-            if let index = state.index(of: mode) {
-                state.modes[index].flags.isCommon.store(isCommon, ordering: .releasing)
-            }
-            return true
-        }
-    }
-
     func contains(_ item: Item, _ mode: RunLoopMode) -> Bool {
         if crl_is_forked() { return false }
         // A common timer that was removed from the last of its modes has no owner.
@@ -151,23 +139,5 @@ extension LoopCore {
     func mayGoOn(_ source: RunLoopSource1, mode: Int) -> Bool {
         // No mode has an invalid source once the change is counted.
         !isStopped && state.withLock { $0.modes[mode].contains(.source1(source)) }
-    }
-}
-
-extension LoopState {
-    /// Begins a walk through the common modes. It ends the walks of other threads with the same item, so that the item
-    /// is in all of the modes or in none. Walks further up the same thread's stack go on, as in CFRunLoop.
-    fileprivate mutating func beginCommonWalk(_ item: Item) -> LoopCore.Walk {
-        // Other items have no callout between two modes.
-        guard case .source0 = item else { return LoopCore.Walk(modes: commonModes[...]) }
-        let threadID = crl_thread_id()
-        commonWalks = commonWalks.filter { $0.value.item != item.id || $0.value.threadID == threadID }
-        lastCommonWalk += 1
-        commonWalks[lastCommonWalk] = (item.id, threadID)
-        return LoopCore.Walk(modes: commonModes[...], number: lastCommonWalk)
-    }
-
-    fileprivate func isOvertaken(_ walk: LoopCore.Walk) -> Bool {
-        walk.number.map { commonWalks[$0] == nil } ?? false
     }
 }
