@@ -104,9 +104,8 @@ let package = Package(
         .target(
             name: "NATSPorts",
             dependencies: [
-                "CBOR", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
+                "CBOR", "FoundationCoding", "TypedPorts", "Ports", "RunLoops", "RunLoopLocks",
                 .target(name: "CNATS", condition: .when(traits: ["NATS"])),
-                .target(name: "FoundationCoding", condition: .when(traits: ["NATS"])),
             ]),
         // The import of CoreFoundation does not link the library that has it.
         .target(

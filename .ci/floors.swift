@@ -259,8 +259,15 @@ struct Declarations {
         for line in code.split(separator: "\n") {
             let indentation = line.utf8.prefix { $0 == UInt8(ascii: " ") }.count
             let line = line.dropFirst(indentation)
-            if line.hasPrefix("}"), scopes.last?.indentation == indentation { scopes.removeLast() }
+            if line.hasPrefix("}") || line.hasPrefix("#endif"), scopes.last?.indentation == indentation {
+                scopes.removeLast()
+            }
             guard indentation == (scopes.last.map { $0.indentation + 4 } ?? 0) else { continue }
+            if line.hasPrefix("#if") {
+                let (isPublic, lendsAccess) = scopes.last.map { ($0.isPublic, $0.lendsAccess) } ?? (false, false)
+                scopes.append(Scope(indentation: indentation, isPublic: isPublic, lendsAccess: lendsAccess))
+                continue
+            }
             if let scope = declare(line, in: scopes.last, indentation) { scopes.append(scope) }
         }
     }

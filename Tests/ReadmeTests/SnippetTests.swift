@@ -62,6 +62,17 @@ import Testing
         #expect(diagnostics.contains(remedy), "\(diagnostics)")
     }
 
+    @Test func `a connection with NATS without the trait gets an error that names it`() {
+        let program = """
+            import NATSPorts
+            func connect() async throws { _ = try await NATSConnection("nats://127.0.0.1:4222") }
+            func block() throws { _ = try NATSConnection("nats://127.0.0.1:4222") }
+            """
+        let diagnostics = Program(snippets: [Snippet(text: program, page: "connect", line: 1)]).diagnostics()
+        let remedy = "add the trait “NATS” to the dependency on swift-ports, and install libnats"
+        #expect(diagnostics.split(separator: remedy).count >= 3, "\(diagnostics)")
+    }
+
     @Test func `a stream's request in the wrong form in code that blocks gets an error that says the right one`() {
         let program = """
             import TypedPorts

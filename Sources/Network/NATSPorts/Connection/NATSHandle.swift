@@ -1,18 +1,57 @@
+import RunLoopLocks
+import RunLoops
+
 #if NATS
     internal import CNATS
     import Glibc
-    import Ports
-    import RunLoopLocks
-    import RunLoops
+#endif
 
-    /// A message of NATS.
-    struct Delivery: Sendable {
-        let subject: String
-        let reply: String?
-        /// Whether the server says that nobody subscribes to the subject of a request.
-        let hasNoResponders: Bool
-        let bytes: [UInt8]
+/// A message of NATS.
+struct Delivery: Sendable {
+    let subject: String
+    let reply: String?
+    /// Whether the server says that nobody subscribes to the subject of a request.
+    let hasNoResponders: Bool
+    let bytes: [UInt8]
+}
 
+// Both forms of a handle have these.
+extension NATSHandle {
+    /// The news of a connection. Each is called on a thread of libnats.
+    struct Events: Sendable {
+        let isConnected: @Sendable (Bool) -> Void
+        /// With the reason of the server when it lets the program in no more.
+        let isClosed: @Sendable (_ refusal: String?) -> Void
+        let failed: @Sendable (String) -> Void
+    }
+
+    /// The outcome of an attempt to publish.
+    enum Published {
+        case sent
+        /// Certainly not sent: there is no connection.
+        case unsent
+        /// The connection broke. The message may have left.
+        case unclear
+    }
+
+    typealias Handler = @Sendable (Delivery) -> Void
+}
+
+extension NATSOptions {
+    /// The program's identity in an error, without secrets.
+    func identity(_ urls: [ServerURL]) -> String {
+        switch authentication {
+        case .user(let name, _)?: "the user “\(name)”"
+        case .token?: "the token"
+        case .nkey(let key, _)?: "the nkey \(key)"
+        case .credentials(let file)?: "the credentials of \(file)"
+        case nil: urls.lazy.compactMap(\.identity).first ?? "a program that does not say who it is"
+        }
+    }
+}
+
+#if NATS
+    extension Delivery {
         fileprivate init(_ message: OpaquePointer) {
             subject = natsMsg_GetSubject(message).map { String(cString: $0) } ?? ""
             reply = natsMsg_GetReply(message).map { String(cString: $0) }
@@ -33,14 +72,6 @@
         private struct Relay {
             var full = ""
             var url: String?
-        }
-
-        /// The news of a connection. Each is called on a thread of libnats.
-        struct Events: Sendable {
-            let isConnected: @Sendable (Bool) -> Void
-            /// With the reason of the server when it lets the program in no more.
-            let isClosed: @Sendable (_ refusal: String?) -> Void
-            let failed: @Sendable (String) -> Void
         }
 
         /// Blocks until the connection is made, or cannot be made.
@@ -232,15 +263,6 @@
 
         // MARK: Messages
 
-        /// The outcome of an attempt to publish.
-        enum Published {
-            case sent
-            /// Certainly not sent: there is no connection.
-            case unsent
-            /// The connection broke. The message may have left.
-            case unclear
-        }
-
         func publish(_ bytes: [UInt8], to subject: String, reply: String? = nil) -> Published {
             let status = bytes.withUnsafeBytes { bytes in
                 let (start, count) = (bytes.baseAddress, Int32(clamping: bytes.count))
@@ -272,8 +294,6 @@
             natsMsgHeader_Set(message, "Nats-Service-Error-Code", "400")
             natsConnection_PublishMsg(connection, message)
         }
-
-        typealias Handler = @Sendable (Delivery) -> Void
 
         /// Calls a handler with each message to a subject, one after the other, on a thread of the subscription.
         /// - Parameter queue: Of the subscribers with one queue, each message goes to one.
@@ -336,24 +356,35 @@
         }
     }
 
-    extension NATSOptions {
-        /// The program's identity in an error, without secrets.
-        func identity(_ urls: [ServerURL]) -> String {
-            switch authentication {
-            case .user(let name, _)?: "the user “\(name)”"
-            case .token?: "the token"
-            case .nkey(let key, _)?: "the nkey \(key)"
-            case .credentials(let file)?: "the credentials of \(file)"
-            case nil: urls.lazy.compactMap(\.identity).first ?? "a program that does not say who it is"
-            }
-        }
-    }
-
     extension Duration {
         fileprivate var milliseconds: Int64 {
             let (seconds, attoseconds) = components
             return max(
                 1, seconds.multipliedReportingOverflow(by: 1000).partialValue + attoseconds / 1_000_000_000_000_000)
+        }
+    }
+#else
+    /// Takes the place of libnats without the trait “NATS”. Nobody gets one, because no connection can be made.
+    final class NATSHandle: Sendable {
+        init(_ urls: [ServerURL], _ options: NATSOptions, isProtected: Bool, _ events: Events) throws(NATSError) {
+            throw .cannotConnect(url: urls.map(\.text).joined(separator: ","), reason: "the trait “NATS” is off")
+        }
+
+        var isConnected: Bool { false }
+        var messageLimit: Int { 0 }
+        var relay: String? { nil }
+        func flush(_ timeout: Duration) {}
+        func close() {}
+        func publish(_ bytes: [UInt8], to subject: String, reply: String? = nil) -> Published { .unsent }
+        func publish(_ bytes: [UInt8], to subject: String, error: String) {}
+
+        func subscribe(
+            _ subject: String, queue: String? = nil, url: String, _ handler: @escaping Handler
+        ) throws(NATSError) -> Subscription { throw .closed(url: url) }
+
+        final class Subscription: Sendable {
+            let isDone = OneShot<Void>()
+            func drain() {}
         }
     }
 #endif

@@ -1,4 +1,4 @@
-#if CommandLine && NATS
+#if CommandLine
     import ArgumentParser
     import NATSPorts
     import Ports

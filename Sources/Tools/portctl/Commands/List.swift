@@ -29,9 +29,7 @@
         @OptionGroup var output: JSONFlag
 
         func run() throws {
-            #if NATS
-                if let connection = try nats.connection() { return try show(connection) }
-            #endif
+            if let connection = try nats.connection() { return try show(connection) }
             let found = try PortNameServer.shared.found(includingInternal: all)
             // A directory that is full or read-only has names to show, though no port for an answer can be made there.
             let reports = try PortReport.all(found, needsAnswers: false)

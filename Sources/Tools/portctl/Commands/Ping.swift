@@ -19,11 +19,9 @@
         @OptionGroup var output: JSONFlag
 
         func run() throws {
-            #if NATS
-                if let connection = try nats.connection() {
-                    return try run(asking: "a server on \(connection)") { try time(by: connection) }
-                }
-            #endif
+            if let connection = try nats.connection() {
+                return try run(asking: "a server on \(connection)") { try time(by: connection) }
+            }
             let right = try port.right(before: timeout.deadline)
             let owner = try PortNameServer.shared.registration(forName: port.name)?.pid ?? 0
             try run(asking: "process \(owner)") { try right.ping(before: timeout.deadline) }

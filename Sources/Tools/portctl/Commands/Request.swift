@@ -25,9 +25,7 @@
         }
 
         private func reply() throws -> [UInt8]? {
-            #if NATS
-                if let connection = try nats.connection() { return try reply(by: connection) }
-            #endif
+            if let connection = try nats.connection() { return try reply(by: connection) }
             let right = try port.right(before: timeout.deadline)
             let bytes = try message.bytes(upTo: right.messageLimit, for: port.name)
             return try RemoteMessagePort(right).request(id: message.id, bytes, timeout: timeout.duration)

@@ -33,17 +33,19 @@
             }
         }
 
-        #if NATS
-            /// Connects; nil without a URL.
-            func connection() throws -> NATSConnection? {
+        /// Connects; nil without a URL.
+        func connection() throws -> NATSConnection? {
+            #if NATS
                 guard let url else { return nil }
                 return try NATSConnection(
                     url,
                     options: NATSOptions(
                         name: "portctl", authentication: credentialsFile.map { .credentials(file: $0) },
                         tls: authoritiesFile.map { NATSOptions.TLS(authoritiesFile: $0) }))
-            }
-        #endif
+            #else
+                return nil
+            #endif
+        }
     }
 
     extension NATSError: Problem {}
