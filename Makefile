@@ -245,7 +245,7 @@ soak-ports: dependencies
 # another are lost for most files. What is found stays in .build/fuzz. What crashes belongs into Tests/Core/Fuzz/Corpus,
 # which `make test` tries each time.
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= frame control entry value answer ring descriptors
+FUZZ_TARGETS ?= frame control entry value answer ring descriptors network
 FUZZ_BUILD = SWIFT_PORTS_FUZZ=1 $(SWIFT) build --scratch-path .build/fuzz --product Fuzz \
 	--sanitize fuzzer --sanitize address \
 	-Xswiftc -sanitize-coverage=edge,inline-8bit-counters,pc-table,trace-cmp

@@ -175,7 +175,9 @@ let package = Package(
         .executableTarget(name: "EndingHelper", dependencies: ["Ports", "RunLoops"]),
         .target(
             name: "FuzzTargets",
-            dependencies: ["Ports", "PortsInspection", "RunLoops", "FoundationCoding", "TypedPorts", "ZeroMQ"]),
+            dependencies: [
+                "FoundationCoding", "NATSPorts", "Ports", "PortsInspection", "RunLoops", "TypedPorts", "ZeroMQ",
+            ]),
         .testTarget(
             name: "PortsTests",
             dependencies: [

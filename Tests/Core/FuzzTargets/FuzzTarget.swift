@@ -18,6 +18,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case ring
     /// The packets with descriptors, and the messages that they belong to.
     case descriptors
+    /// The frames that other machines send over NATS.
+    case network
 
     /// Decodes the bytes as far as they let it, and encodes what has come of it.
     ///
@@ -31,6 +33,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .answer: FuzzedAnswer.fault(in: Array(bytes))
         case .ring: FuzzedRing.fault(in: bytes)
         case .descriptors: FuzzedDescriptors.fault(in: bytes)
+        case .network: FuzzedNetworkFrame.fault(in: Array(bytes))
         }
     }
 
@@ -44,6 +47,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .answer: FuzzedAnswer.seeds
         case .ring: FuzzedRing.seeds
         case .descriptors: FuzzedDescriptors.seeds
+        case .network: FuzzedNetworkFrame.seeds
         }
     }
 
