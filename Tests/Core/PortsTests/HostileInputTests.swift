@@ -252,9 +252,9 @@ import ZeroMQ
             var reason = ""
             // The owner may not have noticed the end of the last attempt.
             repeat {
-                let adoption = try Adoption(right.offer, nil, until: .now + .seconds(60), limits)
-                try adoption.begin()
-                if case .unavailable(let text)? = portError({ _ = try adoption.end() }) { reason = text }
+                let claim = try Claim(right.offer, nil, until: .now + .seconds(60), limits)
+                try claim.begin()
+                if case .cannotMove(let text)? = portError({ _ = try claim.end() }) { reason = text }
             } while reason.contains("is being handed over")
             #expect(reason.hasPrefix("more than"))
         }

@@ -290,12 +290,12 @@ import Testing
 
     @Test func `a port has one loan at a time`() throws {
         let lent = try lend(to: homes.runtime())
-        #expect(errorKind { _ = try MachPort.Loan(lent.port) } == "unavailable")
+        #expect(errorKind { _ = try MachPort.Loan(lent.port) } == "cannotMove")
         #expect(
             portError { _ = try lent.loan.takeBack(before: .now) } == .receiveTimedOut(port: lent.sender.identity))
         let port = try MachPort(nameServer: homes.runtime().nameServer)
         let loan = try MachPort.Loan(port)
-        #expect(errorKind { _ = try MachPort.Loan(port) } == "unavailable")
+        #expect(errorKind { _ = try MachPort.Loan(port) } == "cannotMove")
         withExtendedLifetime(loan) {}
     }
 

@@ -234,7 +234,7 @@ import Testing
     private final class SlowLoan: PortLoan {
         let body: @Sendable () -> Void
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-        var components: [MachPort.Message.Component] { [] }
+        var terms: LoanTerms? { nil }
         func begin(in directory: RegistryDirectory) {}
         func stayed(in directory: RegistryDirectory) {}
         func lend(_ messages: [LocalMessage], _ names: [RegisteredName], at home: PortID) { body() }
@@ -365,7 +365,7 @@ import Testing
         let end = try #require(PortOffer.withdrawUnlessClaimed(port))
         try claimant.fail()
         #expect(end.wait(until: .now + .seconds(30)) != nil)
-        #expect(errorKind { _ = try next.claim(before: .patience) } == "unavailable")
+        #expect(errorKind { _ = try next.claim(before: .patience) } == "cannotMove")
         #expect(port.isValid)
         withExtendedLifetime(offer) {}
     }
@@ -373,7 +373,7 @@ import Testing
     @Test func `a port that is being handed over for good is not lent`() throws {
         let port = try MachPort(nameServer: runtime().nameServer)
         let claimant = try Claimant(try homes.received(port, in: runtime()))
-        #expect(errorKind { _ = try MachPort.Loan(port) } == "unavailable")
+        #expect(errorKind { _ = try MachPort.Loan(port) } == "cannotMove")
         try claimant.fail()
         #expect(waitUntil { (try? MachPort.Loan(port)) != nil })
     }

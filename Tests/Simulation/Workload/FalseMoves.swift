@@ -29,7 +29,7 @@ extension Program {
             switch below(6) {
             case 0: .init(.ready)
             case 1: .init(.ring)
-            case 2: .init(failed: .unavailable(reason: "of no reason"))
+            case 2: .init(failed: .cannotMove(reason: "of no reason"))
             // The port of this number is another one, or none.
             default: .init(.ready, [MachPort.Message.bytes(of: [UInt64(below(100))])])
             }

@@ -115,12 +115,12 @@ extension Program {
         let lost = machine.lostTime
         do {
             return try claim()
-        } catch PortError.unavailable(let reason) {
+        } catch PortError.cannotMove(let reason) {
             let isSteady = machine.lostTime == lost && !scenario.hasHostile
             if isSteady && reason.contains("senders do not answer") || reason.contains("no memory for its messages") {
                 machine.fail("a claim fails: \(reason)")
             }
-            throw PortError.unavailable(reason: reason)
+            throw PortError.cannotMove(reason: reason)
         }
     }
 

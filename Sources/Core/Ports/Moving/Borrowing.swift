@@ -6,6 +6,9 @@ final class PortBorrowing: PortLender {
     private let standby: PortID
     private let desk: MachPort.SendRight
 
+    /// - Parameters:
+    ///   - standby: The port at the lender that takes the place of the lent one.
+    ///   - desk: The port of the lender that takes the rings.
     init(_ standby: PortID, _ desk: MachPort.SendRight) { (self.standby, self.desk) = (standby, desk) }
 
     var isThere: Bool { desk.isValid }
@@ -32,27 +35,39 @@ final class PortBorrowing: PortLender {
         }
     }
 
-    /// The lender, for the next owner of the port.
-    var components: [MachPort.Message.Component] { MachPort.Message.components(standby, desk) }
+    fileprivate var components: [MachPort.Message.Component] { [.bytes(Array(standby.file.utf8)), .port(desk)] }
 }
 
-// The lender in the first message of a move, and a ring in a message to it.
-extension MachPort.Message {
-    /// - Parameters:
-    ///   - standby: The port at the lender that takes the place of the lent one.
-    ///   - desk: The port of the lender that takes the rings.
-    static func components(_ standby: PortID, _ desk: MachPort.SendRight) -> [Component] {
-        [.bytes(Array(standby.file.utf8)), .port(desk)]
+/// The terms of a loan, for the borrower. They follow the port in the first message of the move.
+struct LoanTerms {
+    let lender: PortBorrowing
+    /// The memory in which the lender learns how many of the messages that came with the port were taken. Nil from a borrower
+    /// that passes the port on.
+    var taken: MessageDescriptor?
+    /// How the borrower before has ended, whose askers may not know that yet.
+    var reason: String?
+
+    init(_ lender: PortBorrowing, taken: MessageDescriptor? = nil, reason: String? = nil) {
+        (self.lender, self.taken, self.reason) = (lender, taken, reason)
     }
 
-    /// The lender in the components from an index on.
-    func lender(from index: Int) -> PortBorrowing? {
-        guard let file = text(ofComponent: index), let standby = PortID(file: file),
-            let desk = port(ofComponent: index + 1)
+    /// - Returns: Nil when the port is not lent.
+    init?(_ message: MachPort.Message) {
+        guard let standby = message.text(ofComponent: 1).flatMap({ PortID(file: $0) }),
+            let desk = message.port(ofComponent: 2)
         else { return nil }
-        return PortBorrowing(standby, desk)
+        lender = PortBorrowing(standby, desk)
+        (taken, reason) = (message.descriptor(ofComponent: 3), message.text(ofComponent: 4))
     }
 
+    var components: [MachPort.Message.Component] {
+        guard let taken else { return lender.components }
+        return lender.components + [.descriptor(taken)] + (reason.map { [.bytes(Array($0.utf8))] } ?? [])
+    }
+}
+
+// A ring in a message to the lender.
+extension MachPort.Message {
     init(ring memory: MessageDescriptor, of peer: Incarnation, _ sender: SenderCredentials, at home: PortID) {
         let names = ["\(peer)", home.file].map { Component.bytes(Array($0.utf8)) }
         self.init(.ring, [Self.bytes(of: sender.numbers)] + names + [.descriptor(memory)])

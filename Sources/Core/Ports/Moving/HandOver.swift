@@ -3,8 +3,7 @@ import RunLoops
 
 /// The loan of a port, as the move to the borrower uses it.
 protocol PortLoan: AnyObject, Sendable {
-    /// The lender, for the borrower.
-    var components: [MachPort.Message.Component] { get throws(PortError) }
+    var terms: LoanTerms? { get throws(PortError) }
     /// The port is about to move to the borrower.
     func begin(in directory: RegistryDirectory) throws(PortError)
     /// The port has not moved.
@@ -45,9 +44,10 @@ struct HandOver: ~Copyable {
             let answers = try MachPort(
                 queueLimit: 16, messageLimit: 64 << 10,
                 nameServer: PortNameServer(directory: receiver.exposure.directoryPath, runtime: port.runtime))
-            try send(.init(.begin, [.port(port.sendRight)] + lender(), replyPort: answers.sendRight))
+            let terms = try terms()?.components ?? []
+            try send(.init(.begin, [.port(port.sendRight)] + terms, replyPort: answers.sendRight))
             guard let number = try next(answers, .ready).numbers.first else {
-                throw .unavailable(reason: "the process that claims \(port.identity) is of another kind")
+                throw .cannotMove(reason: "the process that claims \(port.identity) is of another kind")
             }
             let home = PortID(incarnation: claimant.channel.id.incarnation, number: number)
             try move(to: home, answers)
@@ -88,7 +88,7 @@ struct HandOver: ~Copyable {
             do throws(PortError) {
                 let message = Message(try answers.receiver.receive(before: min(deadline, .now + .milliseconds(50))))
                 if message.step == step { return message }
-                throw .unavailable(reason: message.text(ofComponent: 0) ?? "the process that claims it has refused it")
+                throw .cannotMove(reason: message.text(ofComponent: 0) ?? "the process that claims it has refused it")
             } catch .receiveTimedOut where !deadline.hasPassed {
                 guard port.isValid else { throw .isInvalid(port: port.identity) }
                 if hasEnded { throw .becameInvalid(port: claimant.identity) }
@@ -96,10 +96,10 @@ struct HandOver: ~Copyable {
         }
     }
 
-    /// The lender of the port. An owner that has borrowed the port passes its lender on.
-    private func lender() throws(PortError) -> [Message.Component] {
-        if let loan { return try loan.components }
-        return (receiver.arrival?.lender as? PortBorrowing)?.components ?? []
+    /// Nil for a port that is not lent. An owner that has borrowed the port passes its lender on.
+    private func terms() throws(PortError) -> LoanTerms? {
+        if let loan { return try loan.terms }
+        return (receiver.arrival?.lender as? PortBorrowing).map { LoanTerms($0) }
     }
 
     private typealias Message = MachPort.Message
@@ -167,7 +167,7 @@ struct HandOver: ~Copyable {
             isRead.set(())
         }
         finishing.begin(number, nil)
-        if isRead.wait(until: deadline) == nil { throw .unavailable(reason: "the library's own thread is busy") }
+        if isRead.wait(until: deadline) == nil { throw .cannotMove(reason: "the library's own thread is busy") }
         let newcomersEnd = MonotonicInstant.now + Self.newcomersTime
         while true {
             if newcomersEnd.hasPassed {
@@ -178,7 +178,7 @@ struct HandOver: ~Copyable {
             // A sender that has come since makes another promise.
             guard let areDone = finishing.areDone(number) else { throw .isInvalid(port: port.identity) }
             if areDone.wait(until: .now + .milliseconds(2)) != nil, finishing.areDone(number)?.value != nil { break }
-            if deadline.hasPassed { throw .unavailable(reason: "some of its senders do not answer") }
+            if deadline.hasPassed { throw .cannotMove(reason: "some of its senders do not answer") }
         }
         try awaitSilentSenders(&waiting)
         receiver.intake.stopRings()
@@ -196,7 +196,7 @@ struct HandOver: ~Copyable {
             usleep(pause)
             pause = min(2 * pause, 20_000)
         } while !end.hasPassed
-        throw .unavailable(reason: "there is no memory for its messages")
+        throw .cannotMove(reason: "there is no memory for its messages")
     }
 
     /// Takes what waits, for a short time: a hostile sender may send without end.
@@ -227,7 +227,7 @@ struct HandOver: ~Copyable {
             if silent.isEmpty { return }
             if limit.hasPassed {
                 guard let one = silent.compactMap({ sendsByZeroMQ($0) }).first else { return }
-                throw .unavailable(reason: "\(one.owner), which sends to it, does not answer")
+                throw .cannotMove(reason: "\(one.owner), which sends to it, does not answer")
             }
             usleep(2000)
             try take(&waiting)
@@ -246,21 +246,16 @@ struct HandOver: ~Copyable {
     private func hand(over messages: [LocalMessage]) throws(PortError) {
         let own = SenderCredentials(pid: getpid(), uid: geteuid(), gid: getegid())
         for message in messages { try send(part: try Message(waiting: message, own: own)) }
-        var names: [Message.Component] = []
-        for held in receiver.exposure.registeredNames {
-            names += [
-                .bytes(Array(held.directory.path.utf8)), .bytes(Array(held.name.utf8)),
-                .bytes([held.isService ? 1 : 0]),
-            ]
-        }
-        for awaited in port.runtime.registry.awaitedNames(of: receiver.id) {
-            names += [
-                .bytes(Array(awaited.path.utf8)), .bytes(Array(awaited.name.utf8)),
-                .bytes([awaited.isService ? 1 : 0]),
-            ]
-        }
+        let names =
+            receiver.exposure.registeredNames.map { held in
+                MovedContents.Name(path: held.directory.path, name: held.name, isService: held.isService)
+            }
+            + port.runtime.registry.awaitedNames(of: receiver.id).map { awaited in
+                MovedContents.Name(path: awaited.path, name: awaited.name, isService: awaited.isService)
+            }
         guard port.isValid else { throw .isInvalid(port: port.identity) }
-        try send(part: Message(.complete, [Message.bytes(of: [UInt64(messages.count)])] + names))
+        let moved = MovedContents(messageCount: UInt64(messages.count), names: names)
+        try send(part: Message(.complete, moved.components))
     }
 
     // MARK: The end

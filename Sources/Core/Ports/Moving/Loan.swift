@@ -80,7 +80,7 @@ extension MachPort {
         public let receiveRight: ReceiveRight
 
         /// Offers a port of this process. A port has one loan at a time.
-        /// - Throws: ``PortError``: `isInvalid`; `unavailable` when the port has another loan, or is being handed over;
+        /// - Throws: ``PortError``: `isInvalid`; `cannotMove` when the port has another loan, or is being handed over;
         ///   `outOfDescriptors`, or an error of the directory; `transport` where the process may make no memory.
         public init(_ port: MachPort) throws(PortError) {
             let (receiver, runtime) = (port.receiver, port.runtime)
@@ -98,7 +98,7 @@ extension MachPort {
             try desk.handleOnHousekeeping { [weak self] message in self?.came(message) }
             standby.receiver.makeArrival().wait(WeakStandby(self))
             guard receiver.arrival?.lender == nil else {
-                throw .unavailable(reason: "\(port.identity) is lent already")
+                throw .cannotMove(reason: "\(port.identity) is lent already")
             }
             try offer.lend(self)
         }
@@ -169,13 +169,11 @@ extension MachPort {
 
         // MARK: Lending
 
-        /// The lender, for the borrower, and how the borrower before it has ended, whose askers may not know that yet.
-        var components: [Message.Component] {
+        var terms: LoanTerms? {
             get throws(PortError) {
-                let lender = Message.components(standby.receiver.id, desk.sendRight)
-                let memory = Message.Component.descriptor(try MessageDescriptor(of: taken.memory))
-                let reason = port.receiver.arrival?.reason.map { Message.Component.bytes(Array($0.utf8)) }
-                return lender + [memory] + (reason.map { [$0] } ?? [])
+                LoanTerms(
+                    PortBorrowing(standby.receiver.id, desk.sendRight), taken: try MessageDescriptor(of: taken.memory),
+                    reason: port.receiver.arrival?.reason)
             }
         }
 

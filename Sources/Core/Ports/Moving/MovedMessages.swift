@@ -13,14 +13,14 @@ struct MovedMessages {
     init(most: Int = Self.most, mostBytes: Int = Self.mostBytes) { (self.most, self.mostBytes) = (most, mostBytes) }
 
     /// - Parameter byteCount: The size of what has come with the message.
-    /// - Throws: ``PortError/unavailable(reason:)`` when there are too many.
+    /// - Throws: ``PortError/cannotMove(reason:)`` when there are too many.
     mutating func add(_ message: LocalMessage, byteCount: Int) throws(PortError) {
         self.byteCount += byteCount
         guard all.count < most, self.byteCount <= mostBytes else { throw Self.tooMany(most, mostBytes) }
         all.append(message)
     }
 
-    /// - Throws: ``PortError/unavailable(reason:)`` when the messages are too many for the next owner.
+    /// - Throws: ``PortError/cannotMove(reason:)`` when the messages are too many for the next owner.
     static func check(_ messages: [LocalMessage]) throws(PortError) {
         guard messages.count <= most, messages.reduce(0, { $0 + Int($1.size) }) <= mostBytes else {
             throw tooMany(most, mostBytes)
@@ -28,7 +28,7 @@ struct MovedMessages {
     }
 
     private static func tooMany(_ most: Int, _ mostBytes: Int) -> PortError {
-        .unavailable(
+        .cannotMove(
             reason: "more than \(most) messages or \(mostBytes) bytes wait at it: let its owner handle some first")
     }
 }

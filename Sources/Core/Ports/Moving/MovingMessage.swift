@@ -29,7 +29,7 @@ extension MachPort.Message {
 
     /// The reason in a message that says that the port stays.
     init(failed error: PortError) {
-        let reason = if case .unavailable(let reason) = error { reason } else { "\(error)" }
+        let reason = if case .cannotMove(let reason) = error { reason } else { "\(error)" }
         self.init(.failed, [.bytes(Array(reason.utf8))])
     }
 
@@ -122,6 +122,42 @@ extension MachPort.Message {
             kind: kind, id: UInt32(truncatingIfNeeded: facts[0]), request: facts[1], components: components,
             replyRight: replyPort?.channel, size: UInt32(clamping: facts[4]),
             sender: SenderCredentials(facts[2], facts[3]))
+    }
+}
+
+/// The last message of a move: the number of the messages before, and the names of the port.
+struct MovedContents {
+    struct Name: Equatable {
+        /// The path of the directory.
+        let path: String
+        let name: String
+        let isService: Bool
+    }
+
+    /// The messages that were sent before. Nil when the message does not say.
+    let messageCount: UInt64?
+    let names: [Name]
+
+    init(messageCount: UInt64, names: [Name]) { (self.messageCount, self.names) = (messageCount, names) }
+
+    init(_ message: MachPort.Message) {
+        messageCount = message.numbers.first
+        names = stride(from: 1, to: message.componentCount - 2, by: 3).compactMap { index in
+            guard let path = message.text(ofComponent: index), let name = message.text(ofComponent: index + 1) else {
+                return nil
+            }
+            let isService = message.withBytes(ofComponent: index + 2) { $0.withUnsafeBytes { $0.first == 1 } } ?? true
+            return Name(path: path, name: name, isService: isService)
+        }
+    }
+
+    var components: [MachPort.Message.Component] {
+        let count = messageCount.map { MachPort.Message.bytes(of: [$0]) } ?? .bytes([])
+        return names.reduce(into: [count]) { components, name in
+            components += [
+                .bytes(Array(name.path.utf8)), .bytes(Array(name.name.utf8)), .bytes([name.isService ? 1 : 0]),
+            ]
+        }
     }
 }
 

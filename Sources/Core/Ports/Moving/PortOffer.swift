@@ -51,10 +51,10 @@ final class PortOffer: Sendable {
     deinit { claims.invalidate() }
 
     /// Lends the port to its claimant.
-    /// - Throws: ``PortError``: `unavailable` when it has another loan, or is being handed over for good.
+    /// - Throws: ``PortError``: `cannotMove` when it has another loan, or is being handed over for good.
     func lend(_ loan: any PortLoan) throws(PortError) {
         try state.withLock { (state) throws(PortError) in
-            guard state.loan == nil else { throw .unavailable(reason: "\(port.identity) is lent already") }
+            guard state.loan == nil else { throw .cannotMove(reason: "\(port.identity) is lent already") }
             guard state.handOver == nil, !state.isWithdrawn else { throw busyError }
             state.loan = loan
         }
@@ -122,7 +122,7 @@ final class PortOffer: Sendable {
     private func end() { state.withLock { $0.handOver.take() }?.set(()) }
 
     private var busyError: PortError {
-        .unavailable(reason: "\(port.identity) is being handed over to another process")
+        .cannotMove(reason: "\(port.identity) is being handed over to another process")
     }
 
     // MARK: On the housekeeping thread

@@ -79,7 +79,10 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     case invalidLimit(name: String, value: Int, allowed: ClosedRange<Int>)
     /// A duration is out of its range.
     case invalidDuration(name: String, value: Duration, allowed: ClosedRange<Duration>)
-    /// The process is a forked child of the one that used the library, or the process is ending.
+    /// A port cannot go to another process, or be lent to one, now. It stays where it is.
+    case cannotMove(reason: String)
+    /// Ports, or what the call needs, cannot be used now. Above all the process is a forked child of the one that used the
+    /// library, or is ending. The names of a port cannot be changed while it is handed over.
     case unavailable(reason: String)
     /// A call into libzmq or the system failed for another reason.
     case transport(call: String, errno: Int32)
@@ -96,7 +99,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
             port
         case .incompatibleVersion, .nameNotFound, .badName, .untrustedDirectory, .directory, .pathTooLong,
             .descriptorGone, .descriptorLost, .untrustedMemory, .outOfDescriptors, .outOfSockets, .runLoop,
-            .invalidLimit, .invalidDuration, .unavailable, .transport:
+            .invalidLimit, .invalidDuration, .cannotMove, .unavailable, .transport:
             nil
         }
     }
@@ -176,6 +179,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         case .runLoop(let error): error.description
         case .invalidLimit(let name, let value, let allowed): allowed.refusal(of: "\(value)", as: name)
         case .invalidDuration(let name, let value, let allowed): allowed.refusal(of: "\(value)", as: name)
+        case .cannotMove(let reason): "the port cannot move: \(reason)"
         case .unavailable(let reason): "ports are unavailable: \(reason)"
         case .transport(let call, let errno): "\(call) failed: \(String(cString: strerror(errno)))"
         }

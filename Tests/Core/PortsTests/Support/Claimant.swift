@@ -44,6 +44,6 @@ final class Claimant {
     func sayTaken() throws { try answers.send(MachPort.Message(.taken), before: .patience) }
 
     func fail() throws {
-        try answers.send(MachPort.Message(failed: .unavailable(reason: "a test")), before: .patience)
+        try answers.send(MachPort.Message(failed: .cannotMove(reason: "a test")), before: .patience)
     }
 }
