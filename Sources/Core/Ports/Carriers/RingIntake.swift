@@ -99,8 +99,8 @@ struct RingIntake: ~Copyable {
         }
     }
 
-    /// Opens a peer's rings, rung or not: the peer may ring later, when the kernel has memory for the signal.
-    mutating func open(of peer: Incarnation) { for ring in rings(of: peer) where !ring.isEnded { openRing(ring) } }
+    /// Opens a peer's rings with records, rung or not: the peer may ring later, when the kernel has memory for the signal.
+    mutating func open(of peer: Incarnation) { for ring in rings(of: peer) where ring.hasRecord { openRing(ring) } }
 
     private mutating func openRing(_ ring: RingReceiver) {
         if ring.former != nil { return }
