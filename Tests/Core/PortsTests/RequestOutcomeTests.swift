@@ -47,7 +47,8 @@ import Testing
     }
 
     /// As when the server's process is stopped while its ring is on the way.
-    @Test func `a reply comes that waits for a ring when its server has ended`() async throws {
+    @Test(.enabled(if: Sandbox.hasRings))
+    func `a reply comes that waits for a ring when its server has ended`() async throws {
         let (owner, asker) = (PortRuntime(directory: sandbox.path), PortRuntime(directory: sandbox.path))
         let taken = Shared<MessagePortRequest?>(nil)
         let server = try LocalMessagePort(name: "asked", nameServer: owner.nameServer) { request in
