@@ -98,16 +98,18 @@ private func withSocket<Result>(_ port: Int, _ body: (Int32, UnsafePointer<socka
 
 private func canConnect(_ port: Int) -> Bool { withSocket(port) { connect($0, $1, $2) == 0 } }
 
-/// A port that nobody listens to at the moment.
+/// Below the ports that the kernel gives to connections, one of which could take a port before its server does.
+private let ports = 20_000..<32_000
+private let lastPort = Mutex(ports.lowerBound + Int(getpid()) % ports.count)
+
+/// A port that nobody listens to at the moment, and that no other server of this process gets.
 private func freePort() -> Int {
-    withSocket(0) { descriptor, address, size in
-        bind(descriptor, address, size)
-        var found = sockaddr_in()
-        var length = size
-        withUnsafeMutablePointer(to: &found) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = getsockname(descriptor, $0, &length) }
+    while true {
+        let port = lastPort.withLock { last in
+            last = last + 1 < ports.upperBound ? last + 1 : ports.lowerBound
+            return last
         }
-        return Int(in_port_t(bigEndian: found.sin_port))
+        if withSocket(port, { bind($0, $1, $2) == 0 }) { return port }
     }
 }
 
