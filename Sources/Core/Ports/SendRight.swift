@@ -94,13 +94,16 @@ extension MachPort {
         }
 
         /// Sends the message now, or later when there is room and a connection. Returns at once.
-        /// - Parameter ended: Called once if this call throws nothing, with the error if the message was not sent.
+        /// - Parameters:
+        ///   - message: The message.
+        ///   - time: The time in which this process runs, and the message waits; nil for ever.
+        ///   - ended: Called once if this call throws nothing, with the error if the message was not sent.
         func post(
-            _ message: Message, before deadline: MonotonicInstant, ended: @escaping @Sendable ((any Error)?) -> Void
+            _ message: Message, within time: Duration?, ended: @escaping @Sendable ((any Error)?) -> Void
         ) throws(PortError) {
             // Read once, because the message gets the form for this channel.
             let channel = channel
-            try channel.post(MessageEncoding.outgoing(message, to: channel), before: deadline, ended: ended)
+            try channel.post(MessageEncoding.outgoing(message, to: channel), within: time, ended: ended)
         }
 
         /// Sends a message. The task is suspended while the port's queue is full, and goes on when the message is queued at

@@ -51,6 +51,36 @@ import Testing
         #expect(await waiters(right, 0))
     }
 
+    /// The thread that sends it is held up, as if the process was stopped.
+    @Test func `a posted message has its time when the process has not run`() async throws {
+        let port = try MachPort(queueLimit: 2)
+        let right = port.sendRight
+        let count = fill(right)
+        let (isHeld, end) = (Promise<Void>(), Latch())
+        defer { end.open() }
+        let thread = right.channel.channels.housekeeping
+        try thread.perform {
+            isHeld.set(())
+            _ = end.wait(until: .distantFuture)
+        }
+        #expect(await waitUntil { isHeld.value != nil })
+        let outcome = Promise<Bool>()
+        let time = Duration.milliseconds(400)
+        let start = ContinuousClock.now
+        try right.post(MachPort.Message(id: count), within: time) { outcome.set($0 == nil) }
+        #expect(await waitUntil { ContinuousClock.now - start > time + time })
+        end.open()
+        for _ in 1...2 {
+            let turn = Promise<Void>()
+            try thread.perform { turn.set(()) }
+            #expect(await waitUntil { turn.value != nil })
+        }
+        #expect(outcome.value == nil)
+        for number in 0...count { #expect(try await next(port) == number) }
+        #expect(await waitUntil { outcome.value != nil })
+        #expect(outcome.value == true)
+    }
+
     private func find(_ name: String, _ runtime: PortRuntime?) throws -> MachPort.SendRight {
         try #require(try runtime?.nameServer.port(forName: name, before: .patience))
     }

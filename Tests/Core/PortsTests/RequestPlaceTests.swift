@@ -35,12 +35,14 @@ struct RequestPlaceTests {
 
     @Test func `a reply on its way has time to arrive in a process that was stopped past the deadline`() {
         typealias Found = StatisticsCollector.Collected
-        var end = PendingReplies.PortEnd(port: homes[0], didEnd: true, deadline: .now)
+        let start = MonotonicInstant.now
+        var end = PendingReplies.PortEnd(port: homes[0], didEnd: true, at: start)
         let none = Found(statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
         let one = Found(statistics: .init(received: 5, waiting: 1), isQueued: false, silent: [])
-        let checks = PendingReplies.PortEnd.mostLateChecks
-        let found = ([none] + Array(repeating: one, count: checks + 1)).map { end.mayHaveReply(at: 1, $0) }
-        #expect(found == [false] + Array(repeating: true, count: checks) + [false])
+        let hour = start + .seconds(3600)
+        let withNone = end.mayHaveReply(at: 1, none, now: hour)
+        let withOne = [0, 2.5, 5, 7.5, 10].map { end.mayHaveReply(at: 1, one, now: hour + .seconds($0)) }
+        #expect(!withNone && withOne == [true, true, true, true, false])
     }
 
     @Test func `a request that a living owner has stays with it`() {

@@ -19,6 +19,9 @@ import Testing
         let start = ContinuousClock.now
         var patience = Patience(.seconds(4), from: start)
         #expect(patience.nextLook == start + .seconds(1))
+        // Too early to be a look.
+        let early = (1...9).map { patience.isOver(at: start + .milliseconds(100 * $0)) }
+        #expect(!early.contains(true))
         #expect((1...4).map { patience.isOver(at: start + .seconds($0)) } == [false, false, false, true])
 
         // Stopped from the third second to the twentieth.

@@ -66,7 +66,7 @@ final class CheckInDesk: Sendable {
         let number: UInt64?? = message.withBytes { $0.withUnsafeBytes { $0.count == 8 ? $0.little(at: 0) : nil } }
         let expectation = state.withLock { state in (number ?? nil).flatMap { state.expected.removeValue(forKey: $0) } }
         guard let expectation, expectation.isMet(by: sender) else {
-            answer(answers, of: sender.pid, MachPort.Message(id: CheckIn.refusalID), before: .now + .seconds(1))
+            answer(answers, of: sender.pid, MachPort.Message(id: CheckIn.refusalID), within: .seconds(1))
             if let expectation {
                 return expectation.fail(.refused(worker: expectation.worker, pid: sender.pid, uid: sender.uid))
             }
@@ -79,13 +79,13 @@ final class CheckInDesk: Sendable {
         // The welcome has no deadline, because the worker may be stopped.
         expectation.outcome.set(.success(worker)) {
             let welcome = MachPort.Message(id: CheckIn.welcomeID, [.port(expectation.parent)])
-            answer(answers, of: sender.pid, welcome, before: .distantFuture)
+            answer(answers, of: sender.pid, welcome, within: nil)
         }
     }
 
     /// Posts an answer, because the housekeeping thread must not wait for room.
     private func answer(
-        _ answers: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message, before deadline: MonotonicInstant
+        _ answers: MachPort.SendRight, of pid: pid_t, _ message: MachPort.Message, within time: Duration?
     ) {
         let fail: @Sendable ((any Error)?) -> Void = { error in
             guard let error else { return }
@@ -94,7 +94,7 @@ final class CheckInDesk: Sendable {
                 "the check-in of \(ProcessIdentity(pid: pid)) cannot be answered: \(error)")
         }
         do throws(PortError) {
-            try answers.post(message, before: deadline, ended: fail)
+            try answers.post(message, within: time, ended: fail)
         } catch {
             fail(error)
         }

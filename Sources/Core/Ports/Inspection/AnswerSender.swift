@@ -22,7 +22,7 @@ final class AnswerSender: Sendable {
 
     private func send(_ kind: AnswerKind, _ bytes: [UInt8], sent: @escaping @Sendable (Bool) -> Void) {
         do throws(PortError) {
-            try asker.post(message(kind, bytes), before: .now + .seconds(10)) { error in
+            try asker.post(message(kind, bytes), within: .seconds(10)) { error in
                 withExtendedLifetime(self) { sent(error == nil) }
             }
         } catch {

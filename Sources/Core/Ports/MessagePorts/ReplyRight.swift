@@ -104,7 +104,7 @@ public final class ReplyRight: Sendable {
     private func post(_ message: MachPort.Message, _ end: RequestEnd) throws(PortError) {
         let message = try outgoing(message, end == .failed ? .failure : .reply)
         // Captures no `self`, because the right may be ending.
-        try asker.post(message, before: .now + .seconds(10)) { [ledger, request] error in
+        try asker.post(message, within: .seconds(10)) { [ledger, request] error in
             if let error { Self.noteUnsent(error, to: request.asker) }
             ledger.end(request, error == nil ? end : .unanswered)
         }

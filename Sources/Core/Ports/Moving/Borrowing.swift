@@ -26,7 +26,7 @@ final class PortBorrowing: PortLender {
         do throws(PortError) {
             let copy = try MessageDescriptor(duplicating: memory.number)
             let message = MachPort.Message(ring: copy, of: peer, sender, at: home)
-            try desk.post(message, before: .now + Self.patience) { [self] error in
+            try desk.post(message, within: Self.patience) { [self] error in
                 // By ZeroMQ the message could come after the news of this process's end.
                 then(error == nil && desk.channel.hasRing || !isThere)
             }

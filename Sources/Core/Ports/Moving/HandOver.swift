@@ -76,8 +76,15 @@ struct HandOver: ~Copyable {
     /// Whether the claimant says that it has taken the port. Its answer may come after the end of its own port, which goes
     /// another way, or late, if this process was stopped until now. A claimant that has ended does not answer.
     private func saysTaken(_ answers: MachPort) -> Bool {
-        let answer = try? answers.receiver.receive(before: .now + .seconds(10))
-        return answer.map { Message($0).step == .taken } ?? false
+        var patience = Patience(.seconds(10), from: MonotonicInstant.now)
+        while true {
+            do throws(PortError) {
+                return Message(try answers.receiver.receive(before: patience.nextLook)).step == .taken
+            } catch .receiveTimedOut where !patience.isOver(at: .now) {
+            } catch {
+                return false
+            }
+        }
     }
 
     /// The claimant's next answer.
@@ -168,9 +175,9 @@ struct HandOver: ~Copyable {
         }
         finishing.begin(number, nil)
         if isRead.wait(until: deadline) == nil { throw .cannotMove(reason: "the library's own thread is busy") }
-        let newcomersEnd = MonotonicInstant.now + Self.newcomersTime
+        var patience = Patience(Self.newcomersTime, from: MonotonicInstant.now)
         while true {
-            if newcomersEnd.hasPassed {
+            if patience.isOver(at: .now) {
                 finishing.awaitNoOthers(number)
                 finishing.giveUp(number) { sendsByZeroMQ($0) == nil }
             }

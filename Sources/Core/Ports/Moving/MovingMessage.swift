@@ -35,14 +35,17 @@ extension MachPort.Message {
 
     /// Sends the message now, or when there is room, without waiting. Without a connection the library's own thread tries
     /// again: the registry may be lost, and the other process waits for this message to learn who has the port.
-    func post(to right: MachPort.SendRight, before deadline: MonotonicInstant = .now + .seconds(60)) {
+    func post(
+        to right: MachPort.SendRight, _ patience: Patience<MonotonicInstant> = Patience(.seconds(60), from: .now)
+    ) {
         let sent = { @Sendable (error: (any Error)?) in
-            guard case .cannotConnect? = error as? PortError, !deadline.hasPassed else { return }
-            right.channel.channels.housekeeping.perform(after: .milliseconds(100)) {
-                self.post(to: right, before: deadline)
+            var patience = patience
+            guard case .cannotConnect? = error as? PortError, !patience.isOver(at: .now) else { return }
+            right.channel.channels.housekeeping.perform(after: .milliseconds(100)) { [patience] in
+                self.post(to: right, patience)
             }
         }
-        do { try right.post(self, before: deadline, ended: sent) } catch { sent(error) }
+        do { try right.post(self, within: .seconds(60), ended: sent) } catch { sent(error) }
     }
 
     var step: MovingStep? { MovingStep(rawValue: id) }

@@ -269,22 +269,16 @@ final class PendingReplies: Sendable {
         var owner = Owner.connected
         /// False when the port has left its owner, which lives.
         let didEnd: Bool
-        /// The end of the wait for replies that were sent before. A reply may wait for room as long.
-        private let deadline: MonotonicInstant
-        /// The checks after that. In a process that was stopped meanwhile, what was on its way arrives only now.
-        private var lateChecks = 0
+        /// The time for replies that were sent before. A reply may wait for room as long.
+        private var patience: Patience<MonotonicInstant>
         /// The counts of messages that the ports for replies had received at the first check.
         private var received: [UInt64: Int] = [:]
 
         /// After this number of further messages, the messages of the dead process were taken.
         private static let surelyTaken = 10_000
-        /// There are 50 milliseconds between two checks.
-        static let mostLateChecks = 10
 
-        init(
-            port: PortID, didEnd: Bool, deadline: MonotonicInstant = .now + .seconds(10)
-        ) {
-            (self.port, self.didEnd, self.deadline) = (port, didEnd, deadline)
+        init(port: PortID, didEnd: Bool, at now: MonotonicInstant = .now) {
+            (self.port, self.didEnd, patience) = (port, didEnd, Patience(.seconds(10), from: now))
         }
 
         enum Owner {
@@ -298,12 +292,11 @@ final class PendingReplies: Sendable {
 
         /// Whether a reply may be on its way to a port. Replies and the notice of the end travel by different
         /// connections, so the notice may arrive first.
-        mutating func mayHaveReply(at replyPort: UInt64, _ found: StatisticsCollector.Collected) -> Bool {
-            guard let statistics = found.statistics, lateChecks < Self.mostLateChecks,
-                isOnItsWay(replyPort, statistics, found)
-            else { return false }
-            if deadline.hasPassed { lateChecks += 1 }
-            return true
+        mutating func mayHaveReply(
+            at replyPort: UInt64, _ found: StatisticsCollector.Collected, now: MonotonicInstant = .now
+        ) -> Bool {
+            guard let statistics = found.statistics else { return false }
+            return isOnItsWay(replyPort, statistics, found) && !patience.isOver(at: now)
         }
 
         private mutating func isOnItsWay(

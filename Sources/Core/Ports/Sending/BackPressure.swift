@@ -16,9 +16,11 @@ extension SendChannel {
         func limit(isConnected: Bool) -> MonotonicInstant { isConnected ? send : connect }
     }
 
-    func deadlines(_ deadline: MonotonicInstant) -> Deadlines {
+    /// - Parameter former: Those of the same send, which have passed.
+    func deadlines(_ deadline: MonotonicInstant, after former: Deadlines? = nil) -> Deadlines {
         Deadlines(
-            send: deadline, connect: max(deadline, .now + .seconds(1)), losses: state.withLock { $0.zeroMQ.losses })
+            send: deadline, connect: max(deadline, .now + .seconds(1)),
+            losses: former?.losses ?? state.withLock { $0.zeroMQ.losses })
     }
 
     /// The period in which the first waiter for room checks the connection, because libzmq does not report its loss.

@@ -13,13 +13,15 @@ final class DeferredSend: Waiter {
     let outcome = Promise<Result<Void, any Error>>()
 
     private let channel: SendChannel
-    private let deadlines: SendChannel.Deadlines
     private let loop: ThreadRunLoop
     private let isStepQueued = Atomic(false)
 
     /// Used on the housekeeping thread.
     private struct Attempt: ~Copyable {
         var message: OutgoingMessage
+        var deadlines: SendChannel.Deadlines
+        /// Renews the deadlines, until its time is over. Nil when the sender has named a deadline.
+        var patience: Patience<MonotonicInstant>?
         var watch: (any Watch)?
         var watched: Int32?
         var timer: (ThreadRunLoop.Timer, limit: MonotonicInstant)?
@@ -31,13 +33,16 @@ final class DeferredSend: Waiter {
 
     private let attempt: Lock<Attempt>
 
+    /// - Parameter deadline: The end of the wait; that of a message which is posted with a time has the patience in its place.
     init(
-        _ message: consuming OutgoingMessage, to channel: SendChannel, before deadline: MonotonicInstant
+        _ message: consuming OutgoingMessage, to channel: SendChannel, before deadline: MonotonicInstant,
+        _ patience: Patience<MonotonicInstant>? = nil
     ) throws(PortError) {
         loop = try channel.channels.housekeeping.loop()
         self.channel = channel
-        deadlines = channel.deadlines(deadline)
-        attempt = Lock(Attempt(message: message))
+        attempt = Lock(
+            Attempt(
+                message: message, deadlines: channel.deadlines(patience?.nextLook ?? deadline), patience: patience))
         channel.join(self)
         wake()
     }
@@ -72,7 +77,8 @@ final class DeferredSend: Waiter {
         let channel = channel.latest
         var message = attempt.withLock { exchange(&$0.message, with: .frame(OutgoingFrame(ZeroMQFrame()))) }
         try message.readdress(to: channel)
-        let next = try DeferredSend(message, to: channel, before: deadlines.send)
+        let (deadline, patience) = attempt.withLock { ($0.deadlines.send, $0.patience) }
+        let next = try DeferredSend(message, to: channel, before: deadline, patience)
         stopWatching()
         wait(until: .distantFuture)
         attempt.withLock { $0.next = next }
@@ -96,14 +102,14 @@ final class DeferredSend: Waiter {
         guard outcome.value == nil, attempt.withLock({ $0.next == nil }) else { return }
         do throws(PortError) {
             let next = try attempt.withLock { (attempt) throws(PortError) in
-                try channel.nextStep(&attempt.message, self, deadlines)
+                try channel.nextStep(&attempt.message, self, attempt.deadlines)
             }
             switch next {
             case .done: end(.success(()))
             case .moved: try sendToNewHome()
             case .connect:
                 stopWatching()
-                wait(until: deadlines.connect)
+                wait(until: attempt.withLock { $0.deadlines.connect })
                 try connect()
             case .wait(let descriptor, let limit):
                 if let descriptor { try watch(descriptor) } else { stopWatching() }
@@ -149,12 +155,25 @@ final class DeferredSend: Waiter {
         attempt.withLock { $0.timer = nil }
         guard outcome.value == nil, attempt.withLock({ $0.next == nil }) else { return }
         do throws(PortError) {
-            try channel.prepareRetry(of: self, deadlines)
+            try channel.prepareRetry(of: self, attempt.withLock { $0.deadlines })
+        } catch .sendTimedOut where renewDeadlines() {
+        } catch .cannotConnect where renewDeadlines() {
         } catch {
             let handshake = attempt.withLock { $0.handshake }
             return end(.failure(handshake?.timeoutError(channel.identity) ?? error))
         }
         step()
+    }
+
+    /// Whether a message that is posted with a time has more of it.
+    private func renewDeadlines() -> Bool {
+        attempt.withLock { attempt in
+            guard attempt.patience?.isOver(at: .now) == false, let deadline = attempt.patience?.nextLook else {
+                return false
+            }
+            attempt.deadlines = channel.deadlines(deadline, after: attempt.deadlines)
+            return true
+        }
     }
 }
 
@@ -172,15 +191,14 @@ extension SendChannel {
     /// Sends the message now, or later when there is room and a connection. Returns at once.
     /// - Parameters:
     ///   - message: The message.
-    ///   - deadline: The end of the wait for room.
+    ///   - time: The time in which this process runs, and the message waits for room and for a connection; nil for ever.
     ///   - ended: Called once if this call throws nothing, most often on the housekeeping thread, with the error if the
-    ///     message was not sent before the deadline.
+    ///     message was not sent in the time.
     /// - Throws: ``PortError``: `sendTimedOut` when too many messages wait, `isInvalid`…
     func post(
-        _ message: consuming OutgoingMessage, before deadline: MonotonicInstant,
-        ended: @escaping @Sendable ((any Error)?) -> Void
+        _ message: consuming OutgoingMessage, within time: Duration?, ended: @escaping @Sendable ((any Error)?) -> Void
     ) throws(PortError) {
-        if try sendAtOnce(&message, before: deadline, isLast: true) { return ended(nil) }
+        if try sendAtOnce(&message, before: .distantFuture, isLast: true) { return ended(nil) }
         // The port asks only processes that watch it how many messages they have sent.
         watch()
         let (size, descriptors) = (message.size, message.descriptorCount)
@@ -189,7 +207,8 @@ extension SendChannel {
         }
         let deferred: DeferredSend
         do throws(PortError) {
-            deferred = try DeferredSend(message, to: self, before: deadline)
+            let patience = time.map { Patience($0, from: MonotonicInstant.now) }
+            deferred = try DeferredSend(message, to: self, before: .distantFuture, patience)
         } catch {
             posted.withLock { $0.remove(size, descriptors: descriptors, channels.extraPosts) }
             throw error
