@@ -351,6 +351,9 @@ lint:
 	@$(SWIFT) .ci/floors.swift
 	@.ci/pages Sources/Tools/portctl/Pages
 	@.ci/figures --check
+	@if grep -rl '^import ZeroMQ' Sources/Core/Ports | grep -v Carriers/ZeroMQ; then \
+		echo "error: only Carriers/ZeroMQ uses libzmq" >&2; exit 1; \
+	fi
 	@for patch in Tests/Simulation/Plants/*.patch Tests/Simulation/Plants/Open/*.patch; do \
 		git apply --check "$$patch" || { echo "error: $$patch has to follow the code" >&2; exit 1; }; \
 	done

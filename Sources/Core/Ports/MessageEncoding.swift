@@ -1,5 +1,3 @@
-import ZeroMQ
-
 /// Builds messages for sending: local messages, which nothing copies, and frames.
 enum MessageEncoding {
     /// A message of any components. The ports in a frame are exposed first.
@@ -12,7 +10,7 @@ enum MessageEncoding {
                 return .frame(try large.frame(message, kind: kind, request: request, to: port))
             }
             let frame = try frame(message, components, kind: kind, request: request, to: port)
-            let hasDescriptors = Wire.descriptorToken(of: frame) != nil
+            let hasDescriptors = frame.descriptorToken != nil
             return .frame(OutgoingFrame(frame, hasDescriptors ? try handOverDescriptors(in: &components) : nil))
         }
         let reply = message.replyPort?.first
@@ -47,7 +45,7 @@ enum MessageEncoding {
     static func frame(
         _ message: MachPort.Message, _ components: [MachPort.Message.Component], kind: Wire.Kind, request: UInt64,
         to port: SendChannel
-    ) throws(PortError) -> ZeroMQFrame {
+    ) throws(PortError) -> Frame {
         try port.frame(
             kind: kind, id: message.id, request: request, components, replyRight: message.replyPort?.first
         ) { $0.local }
@@ -84,7 +82,7 @@ enum MessageEncoding {
 
     static func frame(
         id: UInt32, bytes: RawSpan, replyPort: MachPort.SendRight?, to port: SendChannel
-    ) throws(PortError) -> ZeroMQFrame {
+    ) throws(PortError) -> Frame {
         let reply = try replyPort?.first.exposedRight()
         let header = FrameHeader(id: id, count: 1, replySize: reply?.size ?? 0)
         return try port.frame(header, reply, size: bytes.byteCount) { target in

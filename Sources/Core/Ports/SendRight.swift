@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 extension MachPort {
     /// The right to send to a port: a value to copy, to send in messages, and to use on any number of threads at once.

@@ -53,7 +53,7 @@ enum FuzzedDescriptors {
             return nil
         }
         frame.withUnsafeMutableBytes { header.write(to: $0) }
-        Wire.setDescriptorToken(token, of: &frame)
+        frame.setDescriptorToken(token)
         return frame
     }
 

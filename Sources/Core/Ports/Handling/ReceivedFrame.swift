@@ -1,5 +1,4 @@
 import Glibc
-import ZeroMQ
 
 /// A received frame that was checked.
 final class ReceivedFrame: Sendable {
@@ -8,7 +7,7 @@ final class ReceivedFrame: Sendable {
     let malformed: Wire.Malformed?
     /// Resolves the rights in the frame.
     let channels: ChannelTable
-    private let frame: ZeroMQFrame
+    private let frame: Frame
     /// The sender of a frame of a ring.
     private let ringSender: SenderCredentials?
     private let received: ReceivedDescriptors?
@@ -17,7 +16,7 @@ final class ReceivedFrame: Sendable {
     ///   - passed: The descriptors that came for the frame.
     ///   - port: The channel to the port that has received them.
     init(
-        _ frame: consuming ZeroMQFrame, sender: SenderCredentials? = nil, _ channels: ChannelTable,
+        _ frame: consuming Frame, sender: SenderCredentials? = nil, _ channels: ChannelTable,
         _ passed: PassedDescriptors? = nil, at port: SendChannel? = nil
     ) {
         var header = FrameHeader()

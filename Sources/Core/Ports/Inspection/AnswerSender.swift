@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 /// The way of answers to the process that has asked a question. It ends with its last release.
 final class AnswerSender: Sendable {
@@ -39,7 +38,7 @@ final class AnswerSender: Sendable {
                     kind: .message, id: header.id, request: 0, components: [.bytes(bytes)], replyRight: nil, size: size),
                 nil)
         }
-        var frame = try zeroMQ { () throws(ZeroMQError) in try ZeroMQFrame(count: Int(size)) }
+        var frame = try Frame(size: Int(size))
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
             target.setLittle(UInt32(bytes.count), at: header.sizesOffset)

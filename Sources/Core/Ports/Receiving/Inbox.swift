@@ -1,5 +1,3 @@
-import ZeroMQ
-
 /// The next message of a port: messages of its own runtime come from a list, and those of other processes from rings, or
 /// as frames by ZeroMQ.
 ///
@@ -18,9 +16,9 @@ struct Inbox: ~Copyable {
         case local(LocalMessage)
         /// A message of another process, which is not checked yet. Its descriptors were found.
         /// - sender: The kernel's word for a frame of a ring; nil for one of ZeroMQ, which says itself.
-        case frame(ZeroMQFrame, sender: SenderCredentials?)
+        case frame(Frame, sender: SenderCredentials?)
         /// A frame of ZeroMQ that is no message: a drain probe, or a part of something that this library does not send.
-        case other(ZeroMQFrame, isProbe: Bool)
+        case other(Frame, isProbe: Bool)
         case nothing
 
         var isNothing: Bool {
@@ -105,7 +103,7 @@ struct Inbox: ~Copyable {
     }
 
     @inline(__always)
-    private mutating func found(_ frame: consuming ZeroMQFrame, sender: SenderCredentials?) -> Next {
+    private mutating func found(_ frame: consuming Frame, sender: SenderCredentials?) -> Next {
         descriptors.find(for: frame)
         return .frame(frame, sender: sender)
     }

@@ -3,7 +3,6 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 /// Takes the messages of a port, from wherever they arrive, while the port takes turns.
 ///
@@ -48,13 +47,12 @@ final class Intake: Sendable {
     let closesDescriptorSockets = Atomic(false)
 
     init(
-        _ socket: consuming ZeroMQSocket, _ queue: LocalQueue, byteLimit: Int, _ channel: SendChannel,
+        _ zeroMQ: consuming ZeroMQIntake, _ queue: LocalQueue, byteLimit: Int, _ channel: SendChannel,
         _ takers: Takers, _ handlers: PortHandlers
     ) {
         let channels = channel.channels
         (self.channel, self.takers) = (channel, takers)
         credit = byteLimit > 0 ? FrameCredit(channel.id.number, byteLimit: byteLimit, channels.control) : nil
-        let zeroMQ = ZeroMQIntake(socket, mark: channels.mark)
         state = Lock(State(inbox: Inbox(queue, zeroMQ), handlers: TappedHandlers(handlers)))
     }
 
@@ -175,7 +173,7 @@ final class Intake: Sendable {
     ///   - sender: Set to the sender of a frame of a ring.
     ///   - reports: Emptied after a check of the descriptors that has found nothing.
     func takeAtHand(
-        _ handlers: inout PortHandlers, _ frame: inout ZeroMQFrame?, _ sender: inout SenderCredentials?,
+        _ handlers: inout PortHandlers, _ frame: inout Frame?, _ sender: inout SenderCredentials?,
         _ reports: inout Inbox.Reports
     ) -> LocalMessage? {
         guard credit == nil else { return nil }
@@ -246,7 +244,7 @@ final class Intake: Sendable {
     /// The received frame, unless it is malformed.
     /// - Parameter isCopy: Whether the frame will be taken again, with its descriptors.
     func checked(
-        _ frame: consuming ZeroMQFrame, _ sender: SenderCredentials?, isCopy: Bool = false
+        _ frame: consuming Frame, _ sender: SenderCredentials?, isCopy: Bool = false
     ) -> ReceivedFrame? {
         let passed = takeDescriptors(of: frame, isCopy: isCopy)
         let frame = ReceivedFrame(frame, sender: sender, channel.channels, passed, at: channel)
@@ -267,7 +265,7 @@ final class Intake: Sendable {
         }
     }
 
-    private func handleOther(_ frame: consuming ZeroMQFrame, _ isProbe: Bool) {
+    private func handleOther(_ frame: consuming Frame, _ isProbe: Bool) {
         guard isProbe else { return noteMalformed(.severalFrames, in: ReceivedFrame(frame, channel.channels)) }
         if let probe = checked(frame, nil) { answer(probe) }
     }
@@ -511,11 +509,7 @@ final class Intake: Sendable {
     func bind(_ descriptor: Int32, _ path: String) throws(PortError) {
         try state.withLock { (state) throws(PortError) in
             guard state.lifecycle.isOpen else { throw .isInvalid(port: channel.identity) }
-            do throws(ZeroMQError) {
-                try state.inbox.zeroMQ.bind(descriptor, path)
-            } catch {
-                throw PortError(error)
-            }
+            try state.inbox.zeroMQ.bind(descriptor, path)
         }
     }
 
@@ -560,8 +554,8 @@ final class Intake: Sendable {
     // MARK: Descriptors
 
     /// The descriptors that were found for a frame when it was taken.
-    private func takeDescriptors(of frame: borrowing ZeroMQFrame, isCopy: Bool = false) -> PassedDescriptors? {
-        guard let token = Wire.descriptorToken(of: frame) else { return nil }
+    private func takeDescriptors(of frame: borrowing Frame, isCopy: Bool = false) -> PassedDescriptors? {
+        guard let token = frame.descriptorToken else { return nil }
         return state.withLock { isCopy ? $0.inbox.descriptors.look(token) : $0.inbox.descriptors.take(token) }
     }
 
@@ -658,8 +652,8 @@ final class Intake: Sendable {
     }
 
     /// Takes nothing more, and releases the handlers.
-    /// - Returns: The socket, to be closed.
-    func close() -> ZeroMQSocket? {
+    /// - Returns: What has the socket, to be closed.
+    func close() -> ZeroMQIntake? {
         var handlers = TappedHandlers(PortHandlers())
         var sockets: [DescriptorSocket] = []
         let socket = state.withLock { state in
@@ -667,7 +661,7 @@ final class Intake: Sendable {
             state.inbox.endPeers()
             sockets = state.inbox.descriptors.closeAll()
             swap(&state.handlers, &handlers)
-            return state.inbox.zeroMQ.takeSocket()
+            return state.inbox.zeroMQ.close()
         }
         withExtendedLifetime((handlers, sockets)) {}
         return socket

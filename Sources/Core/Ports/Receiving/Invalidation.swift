@@ -76,7 +76,7 @@ extension Receiver {
         exposure.removeSocket()
         exposure.closeListener()
         takers.close()
-        if let socket = intake.close() { SocketFactory.close(socket, channel.takeBell(), of: id) }
+        if let zeroMQ = intake.close() { SocketFactory.close(zeroMQ, channel.takeBell(), of: id) }
         // An asker that learns the end asks for its requests.
         let goesOn = channel.hasMoved.load(ordering: .acquiring) || arrival?.lender != nil
         if goesOn, let requests, !requests.isEmpty { context.ports.keep(requests, of: id.number) }

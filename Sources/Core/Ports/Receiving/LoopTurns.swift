@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 // Loops that handle a port's messages.
 
@@ -57,7 +56,7 @@ extension Receiver {
         // Whether the loop has to come back to this port. Cleared when the turn finds nothing more.
         var mustRaise = false
         var reports = reports
-        var frame: ZeroMQFrame?
+        var frame: Frame?
         var sender: SenderCredentials?
         while turn.next() {
             if let message = intake.takeAtHand(&handlers, &frame, &sender, &reports) {

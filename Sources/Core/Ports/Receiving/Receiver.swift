@@ -44,15 +44,15 @@ final class Receiver: LocalPort, CountedPort {
         id = PortID(incarnation: channels.incarnation, number: context.ports.nextNumber())
         let right = try limits.right(id)
         self.limits = PortLimits(of: right)
-        let socket = try channels.sockets.makePull(
-            for: id, highWaterMark: Int32(right.queueLimit), messageLimit: right.limit)
-        let descriptor = try socket.watchedDescriptor()
+        let zeroMQ = try channels.sockets.makePull(
+            for: id, highWaterMark: Int32(right.queueLimit), messageLimit: right.limit, mark: channels.mark)
+        let descriptor = try zeroMQ.watchedDescriptor()
         self.context = context
         self.requests = requests
         queue = LocalQueue(limit: Int(right.queueLimit))
         channel = channels.addOwnChannel(right, of: publicID, queue)
         takers = Takers(channel, descriptor)
-        intake = Intake(socket, queue, byteLimit: right.byteLimit, channel, takers, handlers)
+        intake = Intake(zeroMQ, queue, byteLimit: right.byteLimit, channel, takers, handlers)
         exposure = Exposure(channel, intake, context.registry, directoryPath: directoryPath)
         channel.localPort = self
         context.ports.add(self)

@@ -3,7 +3,6 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 /// The shared state of the ports of a process: the ZeroMQ context, the control connections, and the thread that serves
 /// them.

@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 /// The state of a channel, which its lock guards: who sends, and the way to the port. A channel to a port of another process
 /// has a ring or a connection of ZeroMQ, never both.
@@ -10,7 +9,7 @@ struct ChannelState: ~Copyable {
     var descriptors = DescriptorSender()
     var credit: Credit
     /// Wakes the takers of a port of this runtime.
-    var bell: ZeroMQSocket?
+    var bell: OwnBell?
     weak var localPort: (any LocalPort)?
     /// The time of the last check of the owner and the connection by a sender without time left.
     private var lastLook = MonotonicInstant.distantPast

@@ -1,7 +1,6 @@
 import Glibc
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 // Connecting a channel to its port.
 
@@ -146,7 +145,7 @@ extension SendChannel {
     private func makeSocket(to owner: ControlConnection, blocks: Bool) throws(PortError) {
         if askForRing(owner, blocks: blocks) { return }
         // An optional, because a closure cannot consume what it captures.
-        var made: ZeroMQSocket?
+        var made: ZeroMQConnection.Socket?
         do throws(PortError) {
             let highWaterMark = Int32(clamping: max(right.queueLimit, 1))
             made = try channels.sockets.makePush("ipc://" + socketPath, highWaterMark: highWaterMark)

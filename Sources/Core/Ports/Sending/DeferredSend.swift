@@ -1,7 +1,6 @@
 import RunLoopLocks
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 /// A frame that waits for room without a thread, for a suspended task or for a reply. The channel retains the object
 /// until its outcome.
@@ -75,7 +74,7 @@ final class DeferredSend: Waiter {
     /// The port has moved.
     private func sendToNewHome() throws(PortError) {
         let channel = channel.latest
-        var message = attempt.withLock { exchange(&$0.message, with: .frame(OutgoingFrame(ZeroMQFrame()))) }
+        var message = attempt.withLock { exchange(&$0.message, with: .frame(OutgoingFrame(Frame()))) }
         try message.readdress(to: channel)
         let (deadline, patience) = attempt.withLock { ($0.deadlines.send, $0.patience) }
         let next = try DeferredSend(message, to: channel, before: deadline, patience)
@@ -92,7 +91,7 @@ final class DeferredSend: Waiter {
             wait(until: .distantFuture)
             attempt.withLock { $0.handshake }?.outcome.remove(self)
             // The sender has its descriptors back before it learns that the message was not sent.
-            let message = attempt.withLock { exchange(&$0.message, with: .frame(OutgoingFrame(ZeroMQFrame()))) }
+            let message = attempt.withLock { exchange(&$0.message, with: .frame(OutgoingFrame(Frame()))) }
             _ = consume message
         }
     }

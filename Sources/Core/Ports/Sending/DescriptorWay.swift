@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 // Sending the descriptors of messages to a port of another process.
 
@@ -7,7 +6,7 @@ extension SendChannel {
     /// Sends a frame with its descriptors, which go ahead of it.
     /// - Returns: False when there is no room, or no way for descriptors yet.
     func send(
-        _ frame: inout ZeroMQFrame, _ descriptors: [MessageDescriptor], _ state: inout ChannelState
+        _ frame: inout Frame, _ descriptors: [MessageDescriptor], _ state: inout ChannelState
     ) -> Result<Bool, PortError> {
         state.descriptors.obstacle = .none
         do throws(PortError) {
@@ -28,7 +27,7 @@ extension SendChannel {
         }
     }
 
-    private func hasRoom(for frame: borrowing ZeroMQFrame, _ state: inout ChannelState) -> Bool {
+    private func hasRoom(for frame: borrowing Frame, _ state: inout ChannelState) -> Bool {
         guard state.ring.isOpen else { return state.zeroMQ.hasRoom }
         guard let obstacle = state.ring.obstacle(to: frame.count) else { return true }
         noteUnsent(obstacle, &state)

@@ -1,5 +1,3 @@
-import ZeroMQ
-
 // Frames for ports of other processes, each with one allocation of libzmq's.
 
 extension SendChannel {
@@ -8,7 +6,7 @@ extension SendChannel {
     func frame<Component>(
         kind: Wire.Kind, id: UInt32, request: UInt64, _ components: [Component], replyRight: SendChannel?,
         _ content: (Component) -> LocalMessage.Component
-    ) throws(PortError) -> ZeroMQFrame {
+    ) throws(PortError) -> Frame {
         let reply = try replyRight?.exposedRight()
         var rights: [WireRight] = []
         var (size, descriptorCount) = (0, 0)
@@ -50,7 +48,7 @@ extension SendChannel {
     }
 
     /// The frame of a message that was made for a port of this runtime.
-    func frame(of message: LocalMessage) throws(PortError) -> ZeroMQFrame {
+    func frame(of message: LocalMessage) throws(PortError) -> Frame {
         let header = message.header
         return try frame(
             kind: header.kind, id: header.id, request: header.request, message.components,
@@ -62,17 +60,17 @@ extension SendChannel {
     func frame(
         _ header: FrameHeader, _ reply: WireRight?, size componentsSize: Int,
         _ writeComponents: (UnsafeMutableRawBufferPointer) -> Void
-    ) throws(PortError) -> ZeroMQFrame {
+    ) throws(PortError) -> Frame {
         let size = header.componentsOffset + componentsSize + header.descriptorTokenSize
         try check(size: size)
-        var frame = try zeroMQ { () throws(ZeroMQError) in try ZeroMQFrame(count: size) }
+        var frame = try Frame(size: size)
         frame.withUnsafeMutableBytes { target in
             header.write(to: target)
             Self.write(reply, to: target, at: header.replyOffset)
             writeComponents(target)
         }
         // Set when the descriptors are sent. Memory that was used before may have the last token.
-        if header.descriptorCount > 0 { Wire.setDescriptorToken(.init(socket: 0, packet: 0), of: &frame) }
+        if header.descriptorCount > 0 { frame.setDescriptorToken(.init(socket: 0, packet: 0)) }
         return frame
     }
 

@@ -1,6 +1,5 @@
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 // A channel to a port that moves to another process. Senders wait while it moves. Then the port has another channel, to
 // which this one leads.

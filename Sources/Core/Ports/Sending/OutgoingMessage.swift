@@ -1,5 +1,3 @@
-import ZeroMQ
-
 /// A message on its way out: handed over inside the runtime, or a frame for another process.
 enum OutgoingMessage: ~Copyable {
     /// With the descriptors in the message; nil for none.
@@ -24,9 +22,9 @@ enum OutgoingMessage: ~Copyable {
 
 /// A frame on its way out, with its descriptors, if it has any.
 struct OutgoingFrame: ~Copyable {
-    typealias Copy = @Sendable () throws(PortError) -> ZeroMQFrame
+    typealias Copy = @Sendable () throws(PortError) -> Frame
 
-    var frame: ZeroMQFrame
+    var frame: Frame
     private(set) var descriptors: [MessageDescriptor]?
     /// Makes the frame that has copies of the bytes in place of memory; nil for a frame that needs its descriptors.
     private var copy: Copy?
@@ -34,7 +32,7 @@ struct OutgoingFrame: ~Copyable {
     let wantsWay: Bool
 
     init(
-        _ frame: consuming ZeroMQFrame, _ descriptors: [MessageDescriptor]? = nil, orCopy copy: Copy? = nil,
+        _ frame: consuming Frame, _ descriptors: [MessageDescriptor]? = nil, orCopy copy: Copy? = nil,
         wantsWay: Bool = false
     ) {
         self.frame = frame

@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 // The ring as the way of a channel: asking for one, and sending by it.
 
@@ -28,7 +27,7 @@ extension SendChannel {
     }
 
     /// Sends a frame by the ring, if it has room.
-    func sendByRing(_ frame: borrowing ZeroMQFrame, _ state: inout ChannelState) -> Bool {
+    func sendByRing(_ frame: borrowing Frame, _ state: inout ChannelState) -> Bool {
         note(state.ring.send(frame, sentCount: state.queue.sentCount + 1, channels.housekeeping), &state)
     }
 

@@ -2,7 +2,6 @@ import Glibc
 import RunLoopLocks
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 /// This runtime's way to one port: one socket, shared by all rights to the port and all threads that use them.
 final class SendChannel: Sendable {
@@ -99,7 +98,7 @@ final class SendChannel: Sendable {
     }
 
     /// Sends a frame if there is a connection with room. The short way of most frames.
-    func sendNow(_ frame: inout ZeroMQFrame) -> Bool {
+    func sendNow(_ frame: inout Frame) -> Bool {
         guard hasShortWay else { return false }
         return state.withLock { state in
             guard !state.ring.isOpen, state.queue.lifecycle == .connected, state.queue.mayTry(isLast: false),
@@ -213,7 +212,7 @@ final class SendChannel: Sendable {
     }
 
     /// - Returns: False without room, or without a way.
-    func send(_ frame: inout ZeroMQFrame, _ state: inout ChannelState) -> Result<Bool, PortError> {
+    func send(_ frame: inout Frame, _ state: inout ChannelState) -> Result<Bool, PortError> {
         if state.ring.isOpen { return .success(sendByRing(frame, &state)) }
         return state.zeroMQ.send(&frame, tellsOrigin: right.byteLimit > 0)
     }
@@ -249,17 +248,13 @@ final class SendChannel: Sendable {
     }
 
     /// Gives up the bell of a port that is gone.
-    func takeBell() -> ZeroMQSocket? { state.withLock { $0.bell.take() } }
+    func takeBell() -> OwnBell? { state.withLock { $0.bell.take() } }
 
     /// Returns when no bell is being connected.
     func waitForBell() { state.withLock { _ in } }
 
     /// Wakes the takers of a port of this runtime.
-    private func ring(_ state: inout ChannelState) {
-        guard var bell = try? Wire.bell(channels.mark) else { return }
-        // The socket has no high-water mark. It fails only when the runtime is ending.
-        _ = try? state.bell?.send(&bell)
-    }
+    private func ring(_ state: inout ChannelState) { state.bell?.ring(channels.mark) }
 
     // MARK: The control connection
 

@@ -1,5 +1,3 @@
-import ZeroMQ
-
 // Log lines about messages on their way out, at the level `trace`.
 
 extension OutgoingFrame {

@@ -1,6 +1,5 @@
 import Glibc
 import RunLoops
-import ZeroMQ
 
 /// Why a port, a right or a name could not be used.
 ///
@@ -185,16 +184,6 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    init(_ error: ZeroMQError) {
-        self =
-            switch error.code {
-            case EMFILE: .descriptorsGone
-            case EAGAIN where error.call == "pthread_create": PortError(.threadsGone)
-            case ZeroMQError.contextTerminated: .isEnding
-            default: .transport(call: error.call, errno: error.code)
-            }
-    }
-
     init(_ error: RunLoopError) {
         self =
             switch error {
@@ -220,7 +209,7 @@ public enum PortError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The runtime is ending, most often with the process.
     static var isEnding: PortError { .unavailable(reason: "the process is ending") }
 
-    private static var descriptorsGone: PortError { .outOfDescriptors(limit: Int(clamping: Descriptor.limit)) }
+    static var descriptorsGone: PortError { .outOfDescriptors(limit: Int(clamping: Descriptor.limit)) }
 }
 
 extension PortIdentity {
@@ -228,10 +217,6 @@ extension PortIdentity {
     fileprivate var doctorText: String {
         name == nil || !isPort ? "" : "; `portctl doctor` tells whether its owner is stuck"
     }
-}
-
-func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(PortError) -> Result {
-    do { return try body() } catch { throw PortError(error) }
 }
 
 @discardableResult

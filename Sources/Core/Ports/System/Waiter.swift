@@ -2,7 +2,6 @@ import CRunLoopShims
 import Glibc
 import RunLoops
 import Synchronization
-import ZeroMQ
 
 /// A thread, a task or a queue that waits for an event or for a socket's descriptor.
 ///
@@ -73,11 +72,5 @@ extension Housekeeping {
             try add(timer)
             return timer
         }
-    }
-}
-
-extension ZeroMQSocket {
-    func watchedDescriptor() throws(PortError) -> Int32 {
-        do { return try descriptor } catch { throw PortError(error) }
     }
 }

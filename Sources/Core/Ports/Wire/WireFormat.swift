@@ -1,5 +1,3 @@
-import ZeroMQ
-
 // What the parts of a message's frame have in common. FrameHeader.swift has the layout.
 
 enum Wire {
@@ -22,50 +20,12 @@ enum Wire {
         case failure
     }
 
-    /// Reads an unchecked frame. A malformed frame may look like a probe.
-    static func isDrainProbe(_ frame: borrowing ZeroMQFrame) -> Bool {
-        frame.withUnsafeBytes { $0.count >= headerSize && $0[2] == Kind.drainProbe.rawValue }
-    }
-
-    /// The message that wakes a port whose list of local messages was closed. No other frame is as short.
-    static func bell(_ mark: UInt32) throws(ZeroMQError) -> ZeroMQFrame {
-        var frame = try ZeroMQFrame(count: MemoryLayout.size(ofValue: mark))
-        frame.withUnsafeMutableBytes { $0.setLittle(mark, at: 0) }
-        return frame
-    }
-
-    /// Whether a frame is the bell of the runtime with the mark. A bell comes by `inproc`, so it has no peer address.
-    static func isBell(_ frame: borrowing ZeroMQFrame, _ mark: UInt32) -> Bool {
-        frame.withUnsafeBytes { $0.count == MemoryLayout.size(ofValue: mark) && $0.little(at: 0) == mark }
-            && frame.property("Peer-Address") == nil
-    }
-
     /// Names the packet that has the descriptors of a message.
     struct DescriptorToken: Hashable {
         static let size = 16
 
         let socket: UInt64
         let packet: UInt64
-    }
-
-    /// Reads an unchecked frame; nil for a message without descriptors.
-    static func descriptorToken(of frame: borrowing ZeroMQFrame) -> DescriptorToken? {
-        frame.withUnsafeBytes { bytes in
-            let start = bytes.count - DescriptorToken.size
-            guard start >= headerSize, bytes[2] & descriptorsBit != 0 else { return nil }
-            return DescriptorToken(socket: bytes.little(at: start), packet: bytes.little(at: start + 8))
-        }
-    }
-
-    static func setDescriptorToken(_ token: DescriptorToken, of frame: inout ZeroMQFrame) {
-        frame.withUnsafeMutableBytes { bytes in
-            bytes.setLittle(token.socket, at: bytes.count - DescriptorToken.size)
-            bytes.setLittle(token.packet, at: bytes.count - DescriptorToken.size + 8)
-        }
-    }
-
-    static func setOrigin(_ origin: UInt32, of frame: inout ZeroMQFrame) {
-        frame.withUnsafeMutableBytes { if $0.count >= headerSize { $0.setLittle(origin, at: 12) } }
     }
 
     enum Malformed: Error, Equatable, CustomStringConvertible {

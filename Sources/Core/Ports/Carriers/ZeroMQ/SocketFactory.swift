@@ -18,8 +18,10 @@ final class SocketFactory: Sendable {
     private static func bellAddress(_ port: PortID) -> String { "inproc://\(port.number)" }
 
     /// Makes a socket that receives a port's messages.
-    func makePull(for port: PortID, highWaterMark: Int32, messageLimit: Int) throws(PortError) -> ZeroMQSocket {
-        try make(
+    func makePull(
+        for port: PortID, highWaterMark: Int32, messageLimit: Int, mark: UInt32
+    ) throws(PortError) -> ZeroMQIntake {
+        let socket = try make(
             .pull, Self.bellAddress(port),
             [
                 .receiveHighWaterMark(highWaterMark), .ipcPeerUser(geteuid()), .linger(0),
@@ -28,26 +30,22 @@ final class SocketFactory: Sendable {
                 // Refuses ZMTP 1 and 2, whose messages come without the kernel's credentials.
                 .authenticationDomain("ports"),
             ])
+        return ZeroMQIntake(socket, mark: mark)
     }
 
     /// Makes a socket that wakes a port of this runtime. One bell has the effect of many, because only the readable
     /// descriptor counts. So the connection keeps one frame, which takes 33 KiB less memory than queues.
-    func makeBell(of port: PortID) throws(PortError) -> ZeroMQSocket {
-        try make(.push, Self.bellAddress(port), [.conflate(true), .linger(0)])
+    func makeBell(of port: PortID) throws(PortError) -> OwnBell {
+        OwnBell(try make(.push, Self.bellAddress(port), [.conflate(true), .linger(0)]))
     }
 
-    /// Closes the sockets of a port. Ends their connection and gives up their address first, because then libzmq ends
-    /// the sockets at once, in the order in which they were closed.
-    static func close(_ pull: consuming ZeroMQSocket, _ bell: consuming ZeroMQSocket?, of port: PortID) {
+    /// Closes the sockets of a port.
+    static func close(_ intake: consuming ZeroMQIntake, _ bell: consuming OwnBell?, of port: PortID) {
+        guard let pull = intake.takeSocket() else { return }
         // A call fails when the context is ending. Then the connection ends with the context.
         try? pull.unbind(bellAddress(port))
         guard let bell else { return }
-        try? bell.disconnect(bellAddress(port))
-        // libzmq ends a connection in three steps. Each step is a command, which a socket handles when its events are
-        // read: the pull socket agrees to the end, the bell confirms, and the pull socket removes the connection.
-        _ = try? pull.events()
-        _ = try? bell.events()
-        _ = try? pull.events()
+        bell.close(with: pull, at: bellAddress(port))
     }
 
     /// Makes a socket that sends to a port of another process.
@@ -116,14 +114,30 @@ final class SocketFactory: Sendable {
 
 extension ZeroMQSocket {
     /// Sends a frame without waiting. Returns false without room.
-    func sendLookingForRoom(_ frame: inout ZeroMQFrame) throws(PortError) -> Bool {
-        do throws(ZeroMQError) {
+    func sendLookingForRoom(_ frame: inout Frame) throws(PortError) -> Bool {
+        try zeroMQ { () throws(ZeroMQError) in
             // A send processes libzmq's commands only now and then. Reading the events processes them, so that libzmq
             // sees new room.
             if try send(&frame) { return true }
             return try events().contains(.sendable) ? send(&frame) : false
-        } catch {
-            throw PortError(error)
         }
+    }
+
+    func watchedDescriptor() throws(PortError) -> Int32 { try zeroMQ { () throws(ZeroMQError) in try descriptor } }
+}
+
+func zeroMQ<Result: ~Copyable>(_ body: () throws(ZeroMQError) -> Result) throws(PortError) -> Result {
+    do { return try body() } catch { throw PortError(error) }
+}
+
+extension PortError {
+    fileprivate init(_ error: ZeroMQError) {
+        self =
+            switch error.code {
+            case EMFILE: .descriptorsGone
+            case EAGAIN where error.call == "pthread_create": PortError(.threadsGone)
+            case ZeroMQError.contextTerminated: .isEnding
+            default: .transport(call: error.call, errno: error.code)
+            }
     }
 }

@@ -18,7 +18,7 @@ struct ZeroMQIntake: ~Copyable {
     /// The runtime's mark, which tells its bells from other frames.
     private let mark: UInt32
     /// A frame that was received to see whether there is one.
-    private var held: ZeroMQFrame?
+    private var held: Frame?
     /// Whether the descriptor reports the next frame, because the last check has found none.
     private var isSilent = false
     /// Whether the rest of a message of several frames follows.
@@ -32,15 +32,17 @@ struct ZeroMQIntake: ~Copyable {
     }
 
     /// Lets other processes connect to a socket that listens.
-    mutating func bind(_ descriptor: Int32, _ path: String) throws(ZeroMQError) {
-        try socket?.set(.useDescriptor(descriptor))
-        try socket?.bind("ipc://\(path)")
+    mutating func bind(_ descriptor: Int32, _ path: String) throws(PortError) {
+        try zeroMQ { () throws(ZeroMQError) in
+            try socket?.set(.useDescriptor(descriptor))
+            try socket?.bind("ipc://\(path)")
+        }
         hasPeers = true
     }
 
     /// Takes the next frame. The caller asks for its kind.
     /// - Parameter isReported: Whether the descriptor may have reported something since the last check.
-    mutating func next(_ isReported: Bool) -> ZeroMQFrame? {
+    mutating func next(_ isReported: Bool) -> Frame? {
         if let held = held.take() { return held }
         if isSilent, !isReported { return nil }
         // The bell's connection keeps one frame, read or not, and the descriptor reports the next one in any case.
@@ -48,32 +50,32 @@ struct ZeroMQIntake: ~Copyable {
             isSilent = (try? socket?.events()) != nil
             return nil
         }
-        var frame = ZeroMQFrame()
+        var frame = Frame()
         repeat {
             isSilent = (try? socket?.receive(&frame)) != true
             if isSilent { return nil }
-        } while Wire.isBell(frame, mark)
+        } while OwnBell.sent(frame, mark)
         return frame
     }
 
     /// The kind of the frame that was just taken.
-    mutating func kind(of frame: borrowing ZeroMQFrame) -> Kind {
+    mutating func kind(of frame: borrowing Frame) -> Kind {
         if isSkipping || frame.isFollowed {
             isSkipping = frame.isFollowed
             return .part
         }
-        return Wire.isDrainProbe(frame) ? .drainProbe : .message
+        return frame.isDrainProbe ? .drainProbe : .message
     }
 
     /// Takes the next frame if it is a message.
-    mutating func nextMessage(_ isReported: Bool) -> ZeroMQFrame? { next(isReported, isProbe: false) }
+    mutating func nextMessage(_ isReported: Bool) -> Frame? { next(isReported, isProbe: false) }
 
     /// Takes the next frame if it is a drain probe.
-    mutating func nextProbe() -> ZeroMQFrame? { next(true, isProbe: true) }
+    mutating func nextProbe() -> Frame? { next(true, isProbe: true) }
 
-    private mutating func next(_ isReported: Bool, isProbe: Bool) -> ZeroMQFrame? {
+    private mutating func next(_ isReported: Bool, isProbe: Bool) -> Frame? {
         guard !isSkipping, let frame = next(isReported) else { return nil }
-        if !frame.isFollowed, Wire.isDrainProbe(frame) == isProbe { return frame }
+        if !frame.isFollowed, frame.isDrainProbe == isProbe { return frame }
         held = consume frame
         return nil
     }
@@ -98,6 +100,19 @@ struct ZeroMQIntake: ~Copyable {
     /// Takes nothing more, whatever waits.
     mutating func end() { hasPeers = false }
 
+    /// The socket's descriptor.
+    func watchedDescriptor() throws(PortError) -> Int32 {
+        guard let descriptor = try socket?.watchedDescriptor() else { throw .isEnding }
+        return descriptor
+    }
+
     /// The socket, to be closed.
     mutating func takeSocket() -> ZeroMQSocket? { socket.take() }
+
+    /// Takes nothing more.
+    /// - Returns: What has the socket, to be closed.
+    mutating func close() -> ZeroMQIntake? {
+        guard let socket = socket.take() else { return nil }
+        return ZeroMQIntake(socket, mark: mark)
+    }
 }

@@ -1,5 +1,4 @@
 import Glibc
-import ZeroMQ
 
 /// A ring to a port of another process, from the question to the owner on. The channel's lock guards the value.
 struct RingConnection: ~Copyable {
@@ -61,7 +60,7 @@ struct RingConnection: ~Copyable {
     ///   - frame: The message.
     ///   - sentCount: The messages that were sent to the port, with this one.
     ///   - housekeeping: Rings later when the kernel has no memory for the signal.
-    mutating func send(_ frame: borrowing ZeroMQFrame, sentCount: Int, _ housekeeping: Housekeeping) -> Outcome {
+    mutating func send(_ frame: borrowing Frame, sentCount: Int, _ housekeeping: Housekeeping) -> Outcome {
         waitsForKernel = false
         let count = frame.count
         guard count > sender?.largestRecord ?? 0 else {

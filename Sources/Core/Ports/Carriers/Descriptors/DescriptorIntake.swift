@@ -1,5 +1,4 @@
 import RunLoops
-import ZeroMQ
 
 /// The descriptors of one message, as its port has found them.
 struct PassedDescriptors: Sendable {
@@ -93,14 +92,14 @@ struct DescriptorIntake: ~Copyable {
     /// Finds the descriptors of a frame that is being taken. The frame is not checked yet. Frames are taken in the order of
     /// their packets.
     @inline(__always)
-    mutating func find(for frame: borrowing ZeroMQFrame) {
+    mutating func find(for frame: borrowing Frame) {
         if ways.isEmpty { return }
         findAny(for: frame)
     }
 
     @inline(never)
-    private mutating func findAny(for frame: borrowing ZeroMQFrame) {
-        guard let token = Wire.descriptorToken(of: frame), found[token] == nil else { return }
+    private mutating func findAny(for frame: borrowing Frame) {
+        guard let token = frame.descriptorToken, found[token] == nil else { return }
         found[token] = ways[token.socket].map { find(token, on: $0) }
     }
 

@@ -1,7 +1,6 @@
 import CRunLoopShims
 import Glibc
 import Synchronization
-import ZeroMQ
 
 /// A reader of the messages that are left in a ring whose receiver is gone. It is the lender of the port. Nothing more is sent
 /// by the ring.
@@ -52,7 +51,7 @@ final class LeftRing {
             else { return endBroken() }
             let start = tail + 8
             if kind == RingMemory.Kind.message {
-                guard var frame = try? ZeroMQFrame(count: count), read(start, into: &frame) else { return .missing }
+                guard var frame = try? Frame(count: count), read(start, into: &frame) else { return .missing }
                 goOn(at: end)
                 return .frame(frame)
             }
@@ -82,7 +81,7 @@ final class LeftRing {
         return (UInt32(truncatingIfNeeded: word >> 32), Int(word & 0xFFFF_FFFF))
     }
 
-    private func read(_ start: Int, into frame: inout ZeroMQFrame) -> Bool {
+    private func read(_ start: Int, into frame: inout Frame) -> Bool {
         var isWhole = false
         frame.withUnsafeMutableBytes { bytes in
             isWhole = crl_memory_read_at(

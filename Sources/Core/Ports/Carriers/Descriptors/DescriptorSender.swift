@@ -1,6 +1,5 @@
 import DequeModule
 import Glibc
-import ZeroMQ
 
 /// The sender's end of the way for descriptors to a port of another process, from the question to the owner on. The
 /// channel's lock guards the value.
@@ -80,11 +79,11 @@ struct DescriptorSender: ~Copyable {
     /// Sends the descriptors of a message ahead of it, and writes into the message which packet has them.
     /// - Returns: False when the message has to wait, for ``obstacle``.
     mutating func send(
-        _ descriptors: [MessageDescriptor], aheadOf frame: inout ZeroMQFrame
+        _ descriptors: [MessageDescriptor], aheadOf frame: inout Frame
     ) throws(PortError) -> Bool {
         guard let socket else { return false }
         // The carrier did not take the message that the last packet belongs to.
-        if Wire.descriptorToken(of: frame) == .init(socket: question, packet: lastNumber) { return true }
+        if frame.descriptorToken == .init(socket: question, packet: lastNumber) { return true }
         if isOverBudget(descriptors.count) { readReports() }
         if isOverBudget(descriptors.count) {
             if !socket.hasHungUp { return fail(.budget) }
@@ -107,7 +106,7 @@ struct DescriptorSender: ~Copyable {
         case let error: throw .transport(call: "sendmsg", errno: error)
         }
         lastNumber += 1
-        Wire.setDescriptorToken(.init(socket: question, packet: lastNumber), of: &frame)
+        frame.setDescriptorToken(.init(socket: question, packet: lastNumber))
         return true
     }
 

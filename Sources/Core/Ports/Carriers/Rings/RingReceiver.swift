@@ -1,7 +1,6 @@
 import CRunLoopShims
 import DequeModule
 import Synchronization
-import ZeroMQ
 
 /// The receiver's end of a ring. The port's lock guards it.
 final class RingReceiver: @unchecked Sendable {
@@ -94,7 +93,7 @@ final class RingReceiver: @unchecked Sendable {
     var place: Place { Place(offset: tail, taken: taken) }
 
     enum Copy: ~Copyable {
-        case frame(ZeroMQFrame)
+        case frame(Frame)
         case nothing
         /// There is no memory for a copy of the next message.
         case missing
@@ -241,7 +240,7 @@ final class RingReceiver: @unchecked Sendable {
 
     /// Copies a record, and takes it; nil when no memory is left. The frame is empty when the memory of a large message was
     /// lost.
-    func takeFrame(_ record: Record) -> ZeroMQFrame? {
+    func takeFrame(_ record: Record) -> Frame? {
         guard record.kind == RingMemory.Kind.large else {
             guard let frame = copy(record) else { return nil }
             take(record, size: frame.count)
@@ -265,18 +264,18 @@ final class RingReceiver: @unchecked Sendable {
 
     /// Copies a record; nil when no memory is left. The frame is empty when the memory of a large message was lost.
     /// - Parameter others: The number of messages before it in memory of their own that were not taken.
-    private func copy(_ record: Record, after others: Int = 0) -> ZeroMQFrame? {
+    private func copy(_ record: Record, after others: Int = 0) -> Frame? {
         guard record.kind == RingMemory.Kind.large else {
-            guard var frame = try? ZeroMQFrame(count: record.bytes.count) else { return nil }
+            guard var frame = try? Frame(count: record.bytes.count) else { return nil }
             frame.withUnsafeMutableBytes { if !$0.isEmpty { $0.copyMemory(from: record.bytes) } }
             return frame
         }
         if memories.count <= others { hear(others + 1) }
         guard let size = LargeRecord.read(record.bytes, limit: messageLimit), others < memories.count,
             let memory = memories[others]
-        else { return ZeroMQFrame() }
-        guard var frame = try? ZeroMQFrame(count: size) else { return nil }
-        return LargeRecord.read(memory, into: &frame) ? frame : ZeroMQFrame()
+        else { return Frame() }
+        guard var frame = try? Frame(count: size) else { return nil }
+        return LargeRecord.read(memory, into: &frame) ? frame : Frame()
     }
 
     /// Takes nothing until ``open()``.

@@ -1,5 +1,4 @@
 import CRunLoopShims
-import ZeroMQ
 
 /// A message in memory of its own. The memory goes by the ring's bell, ahead of the record, which has the message's size.
 enum LargeRecord {
@@ -19,7 +18,7 @@ enum LargeRecord {
     }
 
     /// Makes memory with a frame in it; nil without memory.
-    static func make(_ frame: borrowing ZeroMQFrame) -> OwnedDescriptor? {
+    static func make(_ frame: borrowing Frame) -> OwnedDescriptor? {
         let number = crl_memory_make(UInt64(frame.count), false)
         guard number >= 0 else { return nil }
         let descriptor = OwnedDescriptor(number)
@@ -30,7 +29,7 @@ enum LargeRecord {
 
     /// Copies the message into a frame of its size.
     /// - Returns: False when the memory is not what the record says.
-    static func read(_ descriptor: OwnedDescriptor, into frame: inout ZeroMQFrame) -> Bool {
+    static func read(_ descriptor: OwnedDescriptor, into frame: inout Frame) -> Bool {
         var isWhole = false
         // Not mapped, because a read of pages without memory would get a signal.
         frame.withUnsafeMutableBytes {

@@ -4,7 +4,9 @@ import ZeroMQ
 /// ZeroMQ's way to a port of another process: a socket, and what libzmq does not tell. It does not say whether the owner
 /// accepts the connection, whether the connection is lost, and what the port has taken. The channel's lock guards the value.
 struct ZeroMQConnection: ~Copyable {
-    private var socket: ZeroMQSocket?
+    typealias Socket = ZeroMQSocket
+
+    private var socket: Socket?
     /// The number that the owner gave this process, for frames to the owner.
     private(set) var origin: UInt32 = 0
 
@@ -29,7 +31,7 @@ struct ZeroMQConnection: ~Copyable {
     var isOpen: Bool { socket != nil }
 
     /// - Parameter socket: Nil where decisions are tested.
-    mutating func open(_ socket: consuming ZeroMQSocket?, origin: UInt32 = 0, at now: MonotonicInstant = .now) {
+    mutating func open(_ socket: consuming Socket?, origin: UInt32 = 0, at now: MonotonicInstant = .now) {
         self.socket = socket
         self.origin = origin
         acceptDeadline = now + acceptPatience
@@ -45,12 +47,12 @@ struct ZeroMQConnection: ~Copyable {
     }
 
     /// Sends a frame if libzmq knows of room. The short way of most frames.
-    mutating func sendNow(_ frame: inout ZeroMQFrame) -> Bool { (try? socket?.send(&frame)) == true }
+    mutating func sendNow(_ frame: inout Frame) -> Bool { (try? socket?.send(&frame)) == true }
 
     /// Sends a frame if there is a socket with room.
     /// - Parameter tellsOrigin: Whether the port returns credit.
-    mutating func send(_ frame: inout ZeroMQFrame, tellsOrigin: Bool) -> Result<Bool, PortError> {
-        if tellsOrigin { Wire.setOrigin(origin, of: &frame) }
+    mutating func send(_ frame: inout Frame, tellsOrigin: Bool) -> Result<Bool, PortError> {
+        if tellsOrigin { frame.setOrigin(origin) }
         do throws(PortError) {
             return .success(try socket?.sendLookingForRoom(&frame) == true)
         } catch {
@@ -112,7 +114,7 @@ struct ZeroMQConnection: ~Copyable {
     /// - Returns: False without room.
     mutating func probe(sentCount: Int) -> Bool {
         let number = UInt64.random(in: 0 ... .max)
-        guard var frame = try? ZeroMQFrame(drainProbe: number, origin: origin),
+        guard var frame = try? Frame(drainProbe: number, origin: origin),
             (try? socket?.sendLookingForRoom(&frame)) == true
         else { return false }
         noteProbe(number, sentCount: sentCount)
@@ -140,7 +142,7 @@ struct ZeroMQConnection: ~Copyable {
     mutating func loseAnswer() { drainProbe = nil }
 }
 
-extension ZeroMQFrame {
+extension Frame {
     fileprivate init(drainProbe number: UInt64, origin: UInt32) throws(ZeroMQError) {
         let header = FrameHeader(kind: .drainProbe, request: number, origin: origin)
         try self.init(count: header.componentsOffset)
