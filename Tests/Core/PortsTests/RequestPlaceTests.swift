@@ -36,7 +36,7 @@ struct RequestPlaceTests {
     @Test func `a reply on its way has time to arrive in a process that was stopped past the deadline`() {
         typealias Found = StatisticsCollector.Collected
         let start = MonotonicInstant.now
-        var end = PendingReplies.PortEnd(port: homes[0], didEnd: true, at: start)
+        var end = ReplyWait(port: homes[0], didEnd: true, at: start)
         let none = Found(statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
         let one = Found(statistics: .init(received: 5, waiting: 1), isQueued: false, silent: [])
         let hour = start + .seconds(3600)
@@ -82,7 +82,7 @@ struct RequestPlaceTests {
     @Test func `a reply of an owner without a connection may be on its way`() {
         let none = StatisticsCollector.Collected(
             statistics: .init(received: 5, waiting: 0), isQueued: false, silent: [])
-        var end = PendingReplies.PortEnd(port: homes[0], didEnd: true)
+        var end = ReplyWait(port: homes[0], didEnd: true)
         end.owner = .unconnected
         let waits = end.mayHaveReply(at: 1, none)
         end.owner = .dead
@@ -92,7 +92,7 @@ struct RequestPlaceTests {
 
     @Test func `a reply of a former home that nobody knows may be on its way from any process`() {
         func waits(_ waiting: Int, _ silent: Set<Incarnation>) -> Bool {
-            var end = PendingReplies.PortEnd(port: homes[0], didEnd: false)
+            var end = ReplyWait(port: homes[0], didEnd: false)
             end.owner = .unknown
             return end.mayHaveReply(
                 at: 1, .init(statistics: .init(received: 5, waiting: waiting), isQueued: false, silent: silent))

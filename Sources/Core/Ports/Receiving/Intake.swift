@@ -13,30 +13,9 @@ import Synchronization
 ///
 /// Under its lock, the intake asks its ``Takers``. So that lock is taken inside this one, and never the other way round.
 final class Intake: Sendable {
-    private struct State: ~Copyable {
-        var inbox: Inbox
-        var handlers: TappedHandlers
-        var lifecycle = ReceiverLifecycle()
-        /// Whether messages may wait that the socket's descriptor does not report.
-        var mayHaveMore = false
-        /// Whether nobody takes, because the port moves.
-        var isPaused = false
-        /// The messages that have come with the port from another process.
-        var cameCount = 0
-        var totals = PortTotals()
-
-        /// Whether no message waits. The check silences the descriptor, so all takers have to be told if a message waits.
-        mutating func looksEmpty() -> Bool {
-            let isEmpty = inbox.isEmpty()
-            // While the port moves, nobody takes, and those who know of a message would.
-            if !isEmpty, !isPaused { mayHaveMore = true }
-            return isEmpty
-        }
-    }
-
-    private let state: Lock<State>
-    private let channel: SendChannel
-    private let takers: Takers
+    let state: Lock<IntakeState>
+    let channel: SendChannel
+    let takers: Takers
     /// Nil for a port without a byte limit.
     private let credit: FrameCredit?
     /// Whether the port has had a ring.
@@ -53,7 +32,7 @@ final class Intake: Sendable {
         let channels = channel.channels
         (self.channel, self.takers) = (channel, takers)
         credit = byteLimit > 0 ? FrameCredit(channel.id.number, byteLimit: byteLimit, channels.control) : nil
-        state = Lock(State(inbox: Inbox(queue, zeroMQ), handlers: TappedHandlers(handlers)))
+        state = Lock(IntakeState(inbox: Inbox(queue, zeroMQ), handlers: TappedHandlers(handlers)))
     }
 
     // MARK: Handlers
@@ -98,21 +77,8 @@ final class Intake: Sendable {
 
     // MARK: Taking
 
-    private struct Taken: ~Copyable {
-        var next: Inbox.Next
-        var handler: ReceivedMessage.Handler?
-        /// Whether no message was known before.
-        var isFirst = false
-        var makesRoom = false
-        /// Whether none waits behind it. Told for the sake of credit alone.
-        var isLast = false
-        /// Whether a message waits for others, after a check has silenced the descriptor.
-        var wakesWaiters = false
-        var lacksMemory = false
-    }
-
     /// The most malformed frames that are dropped in one turn.
-    private static let mostDropped = 1000
+    static let mostDropped = 1000
 
     /// Takes the next message that is not malformed.
     ///
@@ -180,24 +146,11 @@ final class Intake: Sendable {
         var makesRoom = false
         // The former handlers are released after the lock.
         var newHandlers: PortHandlers?
-        let message: LocalMessage? = state.withLock { state in
-            guard state.mayHaveMore, state.lifecycle.isOpen, state.handlers.current.message != nil else { return nil }
-            var message: LocalMessage?
-            if state.inbox.mayHavePeers {
-                switch state.inbox.nextOfPeers(&reports) {
-                case .local(let plain): message = plain
-                case .frame(let found, let ring):
-                    frame = consume found
-                    sender = ring
-                default: break
-                }
+        let message = state.withLock { state in
+            let message = state.takeAtHand(&frame, &sender, &reports, makesRoom: &makesRoom)
+            if message != nil || frame != nil, handlers.generation != state.handlers.current.generation {
+                newHandlers = state.handlers.current
             }
-            if frame == nil, message == nil {
-                message = state.inbox.nextOfBatch(makesRoom: &makesRoom)
-                if message == nil { return nil }
-            }
-            if handlers.generation != state.handlers.current.generation { newHandlers = state.handlers.current }
-            state.totals.taken += 1
             return message
         }
         if let newHandlers { handlers = newHandlers }
@@ -207,37 +160,18 @@ final class Intake: Sendable {
 
     private func takeNext(
         _ needsHandler: Bool, _ source: ThreadRunLoop.Source1?, _ reports: inout Inbox.Reports
-    ) -> Taken {
+    ) -> IntakeState.Taken {
         // Released after the lock, because both may hold the last reference to an object that calls this one.
         var (delegateHandler, loopSource): (ReceivedMessage.Handler?, ThreadRunLoop.Source1?)
         return state.withLock { state in
-            var handler = needsHandler ? state.handlers.current.message : state.handlers.taken
-            if handler == nil, needsHandler, let ofDelegate = state.handlers.current.ofDelegate {
-                delegateHandler = ofDelegate()
-                handler = delegateHandler
-            }
-            guard state.lifecycle.isOpen, !state.isPaused, handler != nil || !needsHandler else {
-                // Also silences the descriptor of a port that moves, which a loop would look at again and again.
-                let isEmpty = state.looksEmpty() || state.isPaused
-                loopSource = takers.source
-                loopSource?.clear()
-                return Taken(next: .nothing, wakesWaiters: !isEmpty)
-            }
-            var makesRoom = false
-            let next = state.inbox.next(&reports, makesRoom: &makesRoom)
-            if next.isNothing {
-                state.mayHaveMore = false
-                // Under the lock, so that it comes before the raise for the next message.
+            let taken = state.takeNext(
+                needsHandler: needsHandler, tellsLast: credit != nil, &reports, ofDelegate: &delegateHandler)
+            // Under the lock, so that it comes before the raise for the next message.
+            if taken.silencesLoop {
                 if let source { source.clear() } else { loopSource = takers.source }
                 loopSource?.clear()
-                return Taken(next: next, lacksMemory: state.inbox.rings.lacksMemory)
             }
-            if next.isOther { return Taken(next: next) }
-            let isFirst = !state.mayHaveMore
-            state.mayHaveMore = true
-            state.totals.taken += 1
-            let isLast = credit != nil && state.inbox.isEmpty()
-            return Taken(next: next, handler: handler, isFirst: isFirst, makesRoom: makesRoom, isLast: isLast)
+            return taken
         }
     }
 
@@ -254,7 +188,7 @@ final class Intake: Sendable {
     }
 
     /// The message; nil for what is none.
-    private func message(_ next: consuming Inbox.Next, answersProbes: Bool) -> ReceivedMessage? {
+    func message(_ next: consuming Inbox.Next, answersProbes: Bool) -> ReceivedMessage? {
         switch consume next {
         case .nothing: return nil
         case .local(let message): return .local(message)
@@ -279,116 +213,6 @@ final class Intake: Sendable {
             "\(channel.identity) dropped a frame of \(ProcessIdentity(pid: sender)): \(text)")
     }
 
-    // MARK: Moving
-
-    /// Lets nobody take, until ``takeAgain(with:haveCome:)``.
-    func pause() {
-        state.withLock { state in
-            state.isPaused = true
-            // The short way of most messages looks at nothing else.
-            state.mayHaveMore = false
-        }
-    }
-
-    /// Lets no ring send any more.
-    func stopRings() { state.withLock { $0.inbox.rings.stopAll() } }
-
-    /// Whether a message of a ring waits, because there was no memory for it.
-    var hasUntakenInRings: Bool { state.withLock { $0.inbox.rings.hasUntaken } }
-
-    /// Takes what waits at a port that moves, and answers drain probes.
-    /// - Parameters:
-    ///   - isLent: Whether to leave what the lender of the port would get back.
-    ///   - deadline: The end also while more waits, because peers may send without end.
-    func takeAll(isLent: Bool, until deadline: MonotonicInstant) -> [LocalMessage] {
-        var messages: [LocalMessage] = []
-        repeat {
-            var (makesRoom, reports) = (false, Inbox.Reports.all)
-            let next = state.withLock { state in
-                isLent ? state.inbox.nextBesideRings() : state.inbox.next(&reports, makesRoom: &makesRoom)
-            }
-            if next.isNothing { return messages }
-            if let message = message(next, answersProbes: true) { messages.append(LocalMessage(message)) }
-        } while !deadline.hasPassed
-        return messages
-    }
-
-    /// Copies of what waits in rings that were stopped.
-    struct RingCopies {
-        fileprivate var rest: ArraySlice<(ring: RingReceiver, place: RingReceiver.Place)>
-        fileprivate(set) var messages: [LocalMessage] = []
-    }
-
-    /// Begins to copy what waits in rings that were stopped, and leaves it there.
-    func beginCopy() -> RingCopies { RingCopies(rest: stoppedRings[...]) }
-
-    private var stoppedRings: [(ring: RingReceiver, place: RingReceiver.Place)] {
-        state.withLock { $0.inbox.rings.inOrder.map { ($0, $0.place) } }
-    }
-
-    /// Goes on with the copy.
-    /// - Returns: False when there is no memory for the next one.
-    func goOn(with copies: inout RingCopies) -> Bool {
-        while let (ring, place) = copies.rest.first {
-            var place = place
-            switch copyNext(of: ring, &place) {
-            case .frame(let frame):
-                copies.rest[copies.rest.startIndex].place = place
-                if let frame = checked(frame, ring.sender, isCopy: true) { copies.messages.append(LocalMessage(frame)) }
-            case .nothing: copies.rest.removeFirst()
-            case .missing: return false
-            }
-        }
-        return true
-    }
-
-    /// Finds the descriptors of what waits in rings that were stopped, before their senders ask for further ways.
-    func findDescriptorsOfRings() {
-        for (ring, start) in stoppedRings {
-            var place = start
-            while case .frame = copyNext(of: ring, &place) {}
-        }
-    }
-
-    /// Copies the message at a place, and finds its descriptors.
-    private func copyNext(of ring: RingReceiver, _ place: inout RingReceiver.Place) -> RingReceiver.Copy {
-        switch state.withLock({ _ in ring.copyNext(&place) }) {
-        case .frame(let frame):
-            state.withLock { $0.inbox.descriptors.find(for: frame) }
-            return .frame(frame)
-        case .nothing: return .nothing
-        case .missing: return .missing
-        }
-    }
-
-    /// The port has another owner, which has all messages. Its lender gets none of them.
-    func forgetLent() {
-        // Closed after the lock.
-        let descriptors = state.withLock { state in
-            state.inbox.forgetLent()
-            return state.inbox.descriptors.takeAll()
-        }
-        withExtendedLifetime(descriptors) {}
-    }
-
-    /// Whether nobody takes, because the port moves.
-    var isPaused: Bool { state.withLock { $0.isPaused } }
-
-    /// Puts messages in front of all others, and lets takers take again.
-    /// - Parameters:
-    ///   - haveCome: Whether the messages have come with the port from another process.
-    ///   - taken: Where the lender of the port learns how many of them were taken; nil when it is not lent.
-    func takeAgain(with messages: [LocalMessage], haveCome: Bool = false, telling taken: TakenCount? = nil) {
-        state.withLock { state in
-            state.inbox.putBack(messages)
-            if haveCome { state.cameCount += messages.count }
-            if let taken { state.inbox.noteBorrowed(messages.count, taken) }
-            state.isPaused = false
-            state.mayHaveMore = true
-        }
-        takers.tell()
-    }
-
     // MARK: Looking
 
     /// Whether a message waits that the socket's descriptor does not report, or the port has ended. If neither is true,
@@ -401,12 +225,10 @@ final class Intake: Sendable {
             state.withLockUnlessForked { state in
                 guard state.lifecycle.isOpen else { return true }
                 guard state.mayHaveMore else { return false }
-                state.mayHaveMore = state.inbox.hasMore()
-                if !state.mayHaveMore {
-                    source = takers.source
-                    source?.clear()
-                }
-                return state.mayHaveMore
+                if state.checkForMore() { return true }
+                source = takers.source
+                source?.clear()
+                return false
             } ?? true
         if !mayHaveMore { credit?.returnAll() }
         return mayHaveMore
@@ -421,13 +243,7 @@ final class Intake: Sendable {
     /// Whether nothing waits, and only the loop whose turn it is takes messages: while it polls, the list and the rings
     /// can stay open.
     func staysOpen(_ reports: inout Inbox.Reports) -> Bool {
-        let staysOpen = state.withLock { state in
-            guard state.lifecycle.isOpen, state.mayHaveMore, !takers.haveWaiters, state.inbox.hasNothing(&reports)
-            else { return false }
-            // The taker of the next message tells the others, because the open list does not.
-            state.mayHaveMore = false
-            return true
-        }
+        let staysOpen = state.withLock { !takers.haveWaiters && $0.staysOpen(&reports) }
         if staysOpen { credit?.returnAll() }
         return staysOpen
     }
@@ -436,12 +252,7 @@ final class Intake: Sendable {
     /// those again. Without a message nobody is told, because a turn that finds nothing would use the one event of the
     /// loop's pass.
     func tellTakersIfAny() {
-        let hasMore = state.withLock { state in
-            guard state.lifecycle.isOpen, !state.isPaused else { return false }
-            state.mayHaveMore = state.inbox.hasMore()
-            return state.mayHaveMore
-        }
-        if hasMore { takers.tell() }
+        if state.withLock({ $0.findsMore() }) { takers.tell() }
     }
 
     var totals: PortTotals { state.withLockUnlessForked { $0.totals } ?? PortTotals() }
@@ -477,11 +288,10 @@ final class Intake: Sendable {
     private func answerProbes() {
         var probes: [ReceivedFrame] = []
         let isEmpty = state.withLock { state in
-            guard state.lifecycle.isOpen, !state.isPaused else { return true }
-            while probes.count < Self.mostDropped, let probe = state.inbox.zeroMQ.nextProbe() {
+            while probes.count < Self.mostDropped, let probe = state.nextProbe() {
                 probes.append(ReceivedFrame(probe, channel.channels))
             }
-            return state.looksEmpty()
+            return state.isEmptyBehindProbes()
         }
         if isEmpty { credit?.returnAll() } else { takers.tell() }
         for probe in probes { answer(probe) }
@@ -532,9 +342,7 @@ final class Intake: Sendable {
         guard hasRings.load(ordering: .relaxed) else { return }
         let hasMore = state.withLock { state in
             body(&state.inbox.rings)
-            guard state.lifecycle.isOpen, !state.isPaused, state.inbox.rings.hasRecords else { return false }
-            state.mayHaveMore = true
-            return true
+            return state.findsRecords()
         }
         if hasMore { takers.tell() }
     }
@@ -582,7 +390,7 @@ final class Intake: Sendable {
     /// The numbers of messages with descriptors that wait, by their senders.
     var waitingDescriptors: [Incarnation: Int] { state.withLock { $0.inbox.descriptors.waitingCounts } }
 
-    // MARK: The end
+    // MARK: The last turn
 
     /// Refuses new turns.
     /// - Returns: Whether this call is the first one.
@@ -596,74 +404,5 @@ final class Intake: Sendable {
     /// Whether another thread has a turn.
     var isOthersTurn: Bool {
         state.withLock { $0.lifecycle.isOthersTurn(on: crl_thread_id(), hasEnded: { crl_thread_has_ended($0) }) }
-    }
-
-    /// Leaves to the lender of the port what it has, too.
-    /// - Returns: What is left.
-    func leaveToLender() -> [LocalMessage] {
-        let (messages, rings) = state.withLock { $0.inbox.leaveToLender() }
-        return messages + rings.flatMap { ring in left(of: ring.sender, until: .distantPast) { ring.nextLeft() } }
-    }
-
-    /// The messages left in a ring whose receiver is gone.
-    /// - Parameter deadline: The end of the wait for memory for a message.
-    func messages(leftIn ring: LeftRing, until deadline: MonotonicInstant) -> [LocalMessage] {
-        left(of: ring.sender, until: deadline) { ring.next() }
-    }
-
-    private func left(
-        of sender: SenderCredentials, until deadline: MonotonicInstant, _ next: () -> RingReceiver.Copy
-    ) -> [LocalMessage] {
-        var messages: [LocalMessage] = []
-        while true {
-            switch next() {
-            case .frame(let frame):
-                if let frame = checked(frame, sender) { messages.append(LocalMessage(frame)) }
-            case .nothing: return messages
-            case .missing where !deadline.hasPassed: usleep(10_000)
-            case .missing:
-                // Without a wait, the lender finds them there.
-                if deadline != .distantPast {
-                    log.warning(
-                        "\(channel.identity) may lose messages that wait in a ring: there is no memory for them")
-                }
-                return messages
-            }
-        }
-    }
-
-    /// Whether nothing is taken any more.
-    var isClosed: Bool { state.withLock { $0.lifecycle.isClosed } }
-
-    /// Takes what waits, and gives it to `refuse`, after the last turn.
-    /// - Parameter deadline: From then on only local messages are taken, because peers may send without end.
-    func refuseQueued(until deadline: MonotonicInstant, _ refuse: (ReceivedMessage) -> Void) {
-        state.withLock { $0.inbox.rings.endAllWhenEmpty() }
-        while true {
-            var (makesRoom, reports) = (false, Inbox.Reports.all)
-            let next = state.withLock { state in
-                if deadline.hasPassed { state.inbox.endPeers() }
-                return state.inbox.next(&reports, makesRoom: &makesRoom)
-            }
-            if next.isNothing { return }
-            // Nothing was taken that a probe asks about.
-            if let message = message(next, answersProbes: false) { refuse(message) }
-        }
-    }
-
-    /// Takes nothing more, and releases the handlers.
-    /// - Returns: What has the socket, to be closed.
-    func close() -> ZeroMQIntake? {
-        var handlers = TappedHandlers(PortHandlers())
-        var sockets: [DescriptorSocket] = []
-        let socket = state.withLock { state in
-            state.lifecycle.finish()
-            state.inbox.endPeers()
-            sockets = state.inbox.descriptors.closeAll()
-            swap(&state.handlers, &handlers)
-            return state.inbox.zeroMQ.close()
-        }
-        withExtendedLifetime((handlers, sockets)) {}
-        return socket
     }
 }

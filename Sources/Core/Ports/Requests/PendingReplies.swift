@@ -9,22 +9,22 @@ final class PendingReplies: Sendable {
         var late = 0
         /// The homes that their ports have left, and whose replies are being taken.
         var left: Set<PortID> = []
-        /// The ends of homes about which nothing was done yet.
-        var ends: [PortEnd] = []
-        var endings: [Ending] = []
+        /// What waits for replies, and for the housekeeping thread.
+        var steps: [NextStep] = []
     }
 
     private let channels: ChannelTable
     private var housekeeping: Housekeeping { channels.housekeeping }
     private let statistics: StatisticsCollector
+    private let drain: ReplyDrain
     private let state = Lock(State())
     /// Makes numbers that other processes cannot guess, because a process that knows a request's number can answer the
     /// request.
     private let secret = UInt128.random(in: 0 ... .max)
 
     init(_ channels: ChannelTable, _ statistics: StatisticsCollector) {
-        self.channels = channels
-        self.statistics = statistics
+        (self.channels, self.statistics) = (channels, statistics)
+        drain = ReplyDrain(statistics, channels.housekeeping)
     }
 
     /// The replies that came after their requests had ended.
@@ -145,48 +145,7 @@ final class PendingReplies: Sendable {
     private func endAfterReplies(
         _ request: UInt64, at home: PortID, _ error: @escaping @Sendable (PortIdentity) -> PortError
     ) {
-        let isFirst = state.withLock { state in
-            state.endings.append(Ending(request: request, home: home, error: error))
-            return state.endings.count == 1
-        }
-        guard isFirst else { return }
-        do {
-            try housekeeping.perform {
-                // A former home that has a reply may have said so while this process was stopped.
-                self.statistics.control.receiveAll()
-                self.endTogether(self.takeEndings())
-            }
-        } catch {
-            for ending in takeEndings() { fail(ending.request, ending.error) }
-        }
-    }
-
-    private func takeEndings() -> [Ending] { state.withLock { exchange(&$0.endings, with: []) } }
-
-    /// Waits once for all requests whose replies come to the same port.
-    private func endTogether(_ endings: [Ending]) {
-        let byPort = state.withLock { state in
-            Dictionary(grouping: endings) { state.pending[$0.request]?.replyPort }
-        }
-        for case (let port?, let endings) in byPort {
-            var wait = PortEnd(port: endings[0].home, didEnd: false)
-            wait.owner = .unknown
-            end(endings, at: port, wait)
-        }
-    }
-
-    private func end(_ endings: [Ending], at replyPort: UInt64, _ wait: PortEnd) {
-        statistics.takeRings(at: replyPort)
-        statistics.collect(for: replyPort) { found in
-            var wait = wait
-            if wait.mayHaveReply(at: replyPort, found) {
-                self.housekeeping.perform(after: .milliseconds(50)) { [wait] in self.end(endings, at: replyPort, wait) }
-            } else {
-                self.housekeeping.perform(after: Self.handlingTime) {
-                    for ending in endings { self.fail(ending.request, ending.error) }
-                }
-            }
-        }
+        takeReplies(before: .end(Ending(request: request, home: home, error: error)))
     }
 
     /// The owner of a home does not have the port any more, or is about to give it away.
@@ -208,7 +167,8 @@ final class PendingReplies: Sendable {
 
     /// Takes the replies of a home that the port has left.
     private func takeReplies(of home: PortID) {
-        if state.withLock({ $0.left.insert(home).inserted }) { settle(PortEnd(port: home, didEnd: false)) }
+        guard state.withLock({ $0.left.insert(home).inserted }) else { return }
+        takeReplies(before: .goOn(ReplyWait(port: home, didEnd: false)))
     }
 
     /// Asks at the next home of its port whether a request is there. Without a next home, the port's move, or its end, will
@@ -262,126 +222,92 @@ final class PendingReplies: Sendable {
 
     // MARK: The end of a home
 
-    /// The end of a port that was asked, or its move to another home.
-    struct PortEnd {
-        let port: PortID
-        /// As far as this process knows: looked at in each check.
-        var owner = Owner.connected
-        /// False when the port has left its owner, which lives.
-        let didEnd: Bool
-        /// The time for replies that were sent before. A reply may wait for room as long.
-        private var patience: Patience<MonotonicInstant>
-        /// The counts of messages that the ports for replies had received at the first check.
-        private var received: [UInt64: Int] = [:]
-
-        /// After this number of further messages, the messages of the dead process were taken.
-        private static let surelyTaken = 10_000
-
-        init(port: PortID, didEnd: Bool, at now: MonotonicInstant = .now) {
-            (self.port, self.didEnd, patience) = (port, didEnd, Patience(.seconds(10), from: now))
-        }
-
-        enum Owner {
-            case connected
-            /// Between two connections.
-            case unconnected
-            case dead
-            /// The owner is a former home, which this process may not know. It may be any sender of replies.
-            case unknown
-        }
-
-        /// Whether a reply may be on its way to a port. Replies and the notice of the end travel by different
-        /// connections, so the notice may arrive first.
-        mutating func mayHaveReply(
-            at replyPort: UInt64, _ found: StatisticsCollector.Collected, now: MonotonicInstant = .now
-        ) -> Bool {
-            guard let statistics = found.statistics else { return false }
-            return isOnItsWay(replyPort, statistics, found) && !patience.isOver(at: now)
-        }
-
-        private mutating func isOnItsWay(
-            _ replyPort: UInt64, _ statistics: PortStatistics, _ found: StatisticsCollector.Collected
-        ) -> Bool {
-            switch owner {
-            case .connected: return statistics.waiting > 0 || found.silent.contains(port.incarnation)
-            case .unknown: return statistics.waiting > 0 || !found.silent.isEmpty
-            // It was not asked.
-            case .unconnected: return true
-            case .dead: break
-            }
-            // All messages of a dead process have arrived, but perhaps not all were taken.
-            let first = received[replyPort, default: statistics.received]
-            received[replyPort] = first
-            return found.isQueued && statistics.received - first < Self.surelyTaken
-        }
-    }
-
     func portBecameInvalid(_ port: PortID) {
         let takesReplies = state.withLock { state in
             let steps = state.pending.ids(to: port).map { state.pending.change($0) { $0.place.ended(port) } }
             return steps.contains(.takeReplies)
         }
         guard takesReplies else { return }
-        settle(PortEnd(port: port, didEnd: true))
+        takeReplies(before: .goOn(ReplyWait(port: port, didEnd: true)))
     }
 
-    private func owner(of port: PortID) -> PortEnd.Owner {
-        if !statistics.control.mayBeAlive(port.incarnation) { return .dead }
-        return statistics.control.isConnected(to: port.incarnation) ? .connected : .unconnected
+    // MARK: Taking replies
+
+    /// What is to be done when the replies are taken that are on their way.
+    private enum NextStep {
+        /// The requests of a home go on.
+        case goOn(ReplyWait)
+        case end(Ending)
     }
 
-    private func settle(_ end: PortEnd) {
+    private func takeReplies(before step: NextStep) {
         let isFirst = state.withLock { state in
-            state.ends.append(end)
-            return state.ends.count == 1
+            state.steps.append(step)
+            return state.steps.count == 1
         }
         guard isFirst else { return }
         do {
             try housekeeping.perform {
                 // A process that has a reply for this one, which was stopped, has said so before.
                 self.statistics.control.receiveAll()
-                for end in self.takeEnds() { self.check(end) }
+                self.takeReplies(before: self.takeSteps())
             }
         } catch {
-            for end in takeEnds() { goOn(end) }
+            for step in takeSteps() { carryOut(step) }
         }
     }
 
-    private func takeEnds() -> [PortEnd] { state.withLock { exchange(&$0.ends, with: []) } }
+    private func takeSteps() -> [NextStep] { state.withLock { exchange(&$0.steps, with: []) } }
 
-    /// The message that was taken last may not have been handled before.
-    private static let handlingTime = Duration.milliseconds(50)
-
-    /// Lets the port's requests go on when no reply is on its way.
-    private func check(_ end: PortEnd) {
-        var end = end
-        end.owner = owner(of: end.port)
-        check(end, replyPorts(of: end))
-    }
-
-    private func check(_ end: PortEnd, _ replyPorts: [UInt64]) {
-        guard let first = replyPorts.first else {
-            return housekeeping.perform(after: Self.handlingTime) { self.goOn(end) }
+    private func takeReplies(before steps: [NextStep]) {
+        var endings: [Ending] = []
+        for step in steps {
+            switch step {
+            case .goOn(let wait): drain.begin(wait, at: replyPorts) { self.carryOut(step) }
+            case .end(let ending): endings.append(ending)
+            }
         }
-        statistics.collect(for: first) { found in
-            var end = end
-            if end.mayHaveReply(at: first, found) {
-                self.housekeeping.perform(after: .milliseconds(50)) { [end] in self.check(end) }
-            } else {
-                self.check(end, Array(replyPorts.dropFirst()))
+        // One wait for all requests whose replies come to the same port.
+        let byPort = state.withLock { state in
+            Dictionary(grouping: endings) { state.pending[$0.request]?.replyPort }
+        }
+        for case (let port?, let endings) in byPort {
+            drain.begin(ReplyWait(port: endings[0].home, didEnd: false), at: { self.replyPort(port, &$0) }) {
+                for ending in endings { self.carryOut(.end(ending)) }
             }
         }
     }
 
-    /// Takes the replies that wait in rings, and returns the ports at which others may arrive: by ZeroMQ, or from a living
-    /// owner whose replies wait for room.
-    private func replyPorts(of end: PortEnd) -> [UInt64] {
-        Set(state.withLock { $0.pending.all(to: end.port).map(\.replyPort) }).filter {
-            !statistics.takeRing(of: end.port.incarnation, at: $0) || end.owner != .dead
+    private func carryOut(_ step: NextStep) {
+        switch step {
+        case .goOn(let wait): goOn(wait)
+        case .end(let ending): fail(ending.request, ending.error)
         }
     }
 
-    private func goOn(_ end: PortEnd) {
+    /// Takes the replies of a home that wait in rings, and returns the ports at which others may arrive: by ZeroMQ, or from a
+    /// living owner whose replies wait for room.
+    private func replyPorts(_ wait: inout ReplyWait) -> [UInt64] {
+        wait.owner = owner(of: wait.port)
+        let (home, owner) = (wait.port, wait.owner)
+        return Set(state.withLock { $0.pending.all(to: home).map(\.replyPort) }).filter {
+            !statistics.takeRing(of: home.incarnation, at: $0) || owner != .dead
+        }
+    }
+
+    /// Takes the replies of all processes that wait in rings.
+    private func replyPort(_ port: UInt64, _ wait: inout ReplyWait) -> [UInt64] {
+        wait.owner = .unknown
+        statistics.takeRings(at: port)
+        return [port]
+    }
+
+    private func owner(of port: PortID) -> ReplyWait.Owner {
+        if !statistics.control.mayBeAlive(port.incarnation) { return .dead }
+        return statistics.control.isConnected(to: port.incarnation) ? .connected : .unconnected
+    }
+
+    private func goOn(_ end: ReplyWait) {
         if !end.didEnd { _ = state.withLock { $0.left.remove(end.port) } }
         for request in state.withLock({ $0.pending.ids(to: end.port) }) {
             let step = change(request) { $0.repliesTaken(from: end.port, didEnd: end.didEnd) }?.step

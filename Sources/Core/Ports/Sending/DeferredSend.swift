@@ -32,7 +32,9 @@ final class DeferredSend: Waiter {
 
     private let attempt: Lock<Attempt>
 
-    /// - Parameter deadline: The end of the wait; that of a message which is posted with a time has the patience in its place.
+    /// - Parameters:
+    ///   - deadline: The end of the wait. A posted message has none.
+    ///   - patience: The time of a posted message; nil for another one, and for one that waits for ever.
     init(
         _ message: consuming OutgoingMessage, to channel: SendChannel, before deadline: MonotonicInstant,
         _ patience: Patience<MonotonicInstant>? = nil
