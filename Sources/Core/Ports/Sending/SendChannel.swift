@@ -186,7 +186,7 @@ final class SendChannel: Sendable {
             message = .local(local, descriptors)
             assert(isLocal, "the message has the form for a port of this runtime")
             let outcome = localQueue?.push(local)
-            if outcome == .opened { ring(&state) }
+            if outcome == .opened { state.bell?.ring(channels.mark) }
             let isSent = outcome == .queued || outcome == .opened
             if isSent { descriptors?.noteSent() }
             return isSent
@@ -220,11 +220,17 @@ final class SendChannel: Sendable {
     // MARK: Inside the runtime
 
     /// - Returns: Whether the message was sent.
-    private func noteOutcome(_ outcome: LocalQueue.Outcome) -> Bool {
+    @inline(__always)
+    private func noteOutcome(_ outcome: LocalQueue.Outcome) -> Bool { outcome == .queued || noteChange(outcome) }
+
+    /// The list was opened, or the message is not on it.
+    /// - Returns: Whether the message was sent.
+    @inline(never)
+    private func noteChange(_ outcome: LocalQueue.Outcome) -> Bool {
         switch outcome {
         case .queued: return true
         case .opened:
-            state.withLock { ring(&$0) }
+            state.withLock { $0.bell?.ring(channels.mark) }
             return true
         case .full: return false
         case .refused:
@@ -252,9 +258,6 @@ final class SendChannel: Sendable {
 
     /// Returns when no bell is being connected.
     func waitForBell() { state.withLock { _ in } }
-
-    /// Wakes the takers of a port of this runtime.
-    private func ring(_ state: inout ChannelState) { state.bell?.ring(channels.mark) }
 
     // MARK: The control connection
 
