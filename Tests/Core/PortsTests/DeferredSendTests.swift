@@ -85,6 +85,23 @@ import Testing
         try #require(try runtime?.nameServer.port(forName: name, before: .patience))
     }
 
+    @Test func `a runtime that ends sends what was posted before, and takes no more`() async throws {
+        let port = try MachPort(queueLimit: 2, nameServer: sandbox.names)
+        try sandbox.names.register(port, name: "full")
+        let runtime = PortRuntime(directory: sandbox.path)
+        try runtime.setFlushBound(.seconds(60))
+        let right = try find("full", runtime)
+        let count = fill(right)
+        let outcome = Promise<Bool>()
+        try right.post(MachPort.Message(id: count), within: .seconds(60)) { outcome.set($0 == nil) }
+        let end = Helper { runtime.close() }
+        #expect(await waitUntil { runtime.channels.isFlushing.load(ordering: .acquiring) })
+        #expect(throws: PortError.isEnding) { try right.post(MachPort.Message(), within: .seconds(60)) { _ in } }
+        for number in 0...count { #expect(try await next(port) == number) }
+        await end.ended()
+        #expect(outcome.value == true)
+    }
+
     @Test func `a task's send fails with the end of its runtime`() async throws {
         let port = try MachPort(byteLimit: 1000, nameServer: sandbox.names)
         try sandbox.names.register(port, name: "full")

@@ -149,6 +149,7 @@ public final class PortRuntime: Sendable {
     /// Flushes within the bound, fails all waiters, and removes the runtime's files.
     func close() {
         guard !isClosed.exchange(true, ordering: .relaxed) else { return }
+        channels.isFlushing.store(true, ordering: .releasing)
         let bound = flushMilliseconds.load(ordering: .relaxed)
         let deadline = MonotonicInstant.now + .milliseconds(bound)
         /// A stopped process also gets less time by the time that the end of a port has waited for it.

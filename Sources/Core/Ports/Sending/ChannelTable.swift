@@ -29,6 +29,8 @@ final class ChannelTable: Sendable {
     let mark = UInt32.random(in: 1 ... .max)
     /// The posted messages that wait beyond what each channel may have.
     let extraPosts = Atomic(0)
+    /// Whether the runtime ends, waits for the posted messages, and takes no more of them.
+    let isFlushing = Atomic(false)
     /// The requests that the runtime's ports have refused.
     let refusedCount = Atomic(0)
     /// The messages that waited in the runtime's ports when those ended, and whose senders were not told.

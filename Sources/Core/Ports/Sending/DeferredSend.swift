@@ -203,9 +203,12 @@ extension SendChannel {
         // The port asks only processes that watch it how many messages they have sent.
         watch()
         let (size, descriptors) = (message.size, message.descriptorCount)
-        guard posted.withLock({ $0.add(size, descriptors: descriptors, channels.extraPosts) }) else {
-            throw .sendTimedOut(port: identity)
+        let isAdded = try posted.withLock { (posted) throws(PortError) in
+            // Under the lock, under which the end of the runtime looks for messages to wait for.
+            if channels.isFlushing.load(ordering: .acquiring) { throw .isEnding }
+            return posted.add(size, descriptors: descriptors, channels.extraPosts)
         }
+        guard isAdded else { throw .sendTimedOut(port: identity) }
         let deferred: DeferredSend
         do throws(PortError) {
             let patience = time.map { Patience($0, from: MonotonicInstant.now) }
