@@ -182,7 +182,13 @@ func registerOnFullDisk(_ way: String?) throws -> Never {
     guard try PortNameServer.shared.names() == ["first"] else { fail("names \(try PortNameServer.shared.names())") }
     guard try PortNameServer.shared.port(forName: "first") == first.sendRight else { fail("the first is lost") }
     // Is refused as well.
-    try first.receiver.exposure.directoryOfSocket().renewNames()
+    let directory = try first.receiver.exposure.directoryOfSocket()
+    directory.renewNames()
+    // Half a note of a loan would keep the port's names from others for ever.
+    let (port, home) = (first.receiver.id, second.receiver.id)
+    guard (try? directory.beginLoan(of: port, by: home)) == nil, (try? directory.beginMove(of: port, to: home)) == nil,
+        try directory.lender(of: port) == nil, try !directory.livesElsewhere(port, than: port)
+    else { fail("a note is there in part: \(entries(of: registry + "/loans") ?? [])") }
     try first.sendRight.send(MachPort.Message(id: 4))
     guard try first.receive(before: .now + .seconds(20)).id == 4 else { fail("not received") }
     unlink(filler)

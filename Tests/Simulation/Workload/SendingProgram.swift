@@ -105,6 +105,9 @@ extension Program {
                 machine.fail("a message of \(bytes.count) bytes was refused as one of \(size), above \(limit)")
             }
             if !right.isValid {
+                // A port that is just being handed over may go on at its next owner. “It is kept as long as somebody keeps
+                // the right.”
+                rights[right.id] = rights[right.id] ?? right
                 addHandler(right)
                 return false
             }

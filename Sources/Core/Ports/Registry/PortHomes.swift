@@ -60,7 +60,13 @@ extension RegistryDirectory {
 
     private func writeHome(_ home: PortID, in folders: [String], to file: String) throws(PortError) {
         for name in folders where !folder.makeFolder(name) { throw failure("mkdir", name) }
-        try write(Array(home.file.utf8), to: file)
+        do throws(PortError) {
+            try write(Array(home.file.utf8), to: file)
+        } catch {
+            // The name of an unfinished file would count as well.
+            _ = folder.remove(file)
+            throw error
+        }
     }
 
     /// The next owner takes the port.

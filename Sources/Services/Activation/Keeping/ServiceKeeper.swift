@@ -160,6 +160,8 @@ final class ServiceKeeper: Sendable {
 
     /// - Returns: Nil when the task was cancelled.
     private func takeName() async -> LocalMessagePort? {
+        // An ended port may keep its name for a while, if it goes on elsewhere.
+        var backOff = BackOff(.milliseconds(10)...Self.patience)
         while !Task.isCancelled {
             do {
                 // The next start tells what is wrong with the file.
@@ -169,6 +171,7 @@ final class ServiceKeeper: Sendable {
             } catch .nameInUse(_, let owner) {
                 set(.elsewhere(pid: owner.pid))
                 try? await nameServer.waitForEnd(ofName: name, before: .now + .seconds(60))
+                try? await Task.sleep(for: backOff.next())
             } catch {
                 set(.unusable(reason: "\(error)"))
                 try? await Task.sleep(for: Self.patience)
