@@ -916,9 +916,9 @@ void simulated_block_run(void *block) {
 
 // MARK: The simulator's own process
 
-bool simulated_fix_addresses(char *const arguments[]) {
+bool simulated_fix_addresses(char *arguments[], bool are_used) {
     int now = personality(0xffffffff);
-    if (now & ADDR_NO_RANDOMIZE) return true;
+    if (now & ADDR_NO_RANDOMIZE && are_used) return true;
     if (personality((unsigned long)now | ADDR_NO_RANDOMIZE) < 0) return true;
     setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1);
     execv("/proc/self/exe", arguments);

@@ -60,6 +60,20 @@ struct Options {
 
     var isOne: Bool { seeds.count == 1 }
 
+    /// The options in one form, whose words take the same memory for all seeds, played alone or in a range.
+    var words: [String] {
+        func word(_ number: some BinaryInteger) -> String {
+            let digits = "\(number)"
+            return String(repeating: "0", count: 20 - digits.utf8.count) + digits
+        }
+        var words = ["--steps", word(steps), "--jobs", word(jobs), "--by", word(stride)]
+        if stopsAtFirst { words.append("--first") }
+        if tells { words.append("--tell") }
+        if shrinks { words.append("--shrink") }
+        if !skipped.isEmpty { words += ["--skip", skipped.sorted().map { "\($0)" }.joined(separator: ",")] }
+        return words + [word(seeds.lowerBound), word(seeds.upperBound)]
+    }
+
     /// The seeds to play, in order. No array: its size would change the addresses in the machines.
     var played: StrideThrough<UInt64> {
         Swift.stride(from: seeds.lowerBound, through: seeds.upperBound, by: Int(stride))
@@ -159,7 +173,8 @@ guard let options = Options(CommandLine.arguments.dropFirst()) else {
     exit(64)
 }
 // The addresses of objects, and the order of sets with them, are the same in each run.
-guard simulated_fix_addresses(CommandLine.unsafeArgv) else { exit(70) }
+var words = ([CommandLine.arguments[0]] + options.words).map { strdup($0) } + [nil]
+guard simulated_fix_addresses(&words, CommandLine.arguments.dropFirst().elementsEqual(options.words)) else { exit(70) }
 simulated_set_up_output()
 if options.shrinks { exit(shrink(options.seeds.lowerBound, options)) }
 

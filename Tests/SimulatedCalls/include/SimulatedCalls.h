@@ -43,7 +43,7 @@ void simulated_job_run(void *job);
 void simulated_block_run(void *block);
 
 // Makes addresses the same in each run. Returns false when the program has to be executed again for that, and could not.
-bool simulated_fix_addresses(char *const arguments[]);
+bool simulated_fix_addresses(char *arguments[], bool are_used);
 int simulated_fork(void);
 // Keeps the process on one processor.
 void simulated_pin(int processor);
