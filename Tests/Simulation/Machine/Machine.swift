@@ -18,6 +18,8 @@ final class Machine {
     private(set) var current: Thread
     /// The time for which the machine has done nothing.
     private(set) var slept: UInt64 = 0
+    /// The time without the sleeps.
+    var timeAwake: UInt64 { now - slept }
     /// Changes when the machine sleeps, and when a process is stopped or goes on.
     var lostTime: UInt64 { slept + processes.reduce(0) { $0 + $1.stoppedTime + ($1.isStopped ? 1 : 0) } }
     /// The time that the clock on the wall is ahead of ``now``.

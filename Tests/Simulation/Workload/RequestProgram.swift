@@ -38,7 +38,8 @@ extension Program {
 
     private func reply(_ right: ReplyRight, _ number: UInt32, _ asker: SendChannel?) {
         let waits = below(2) == 0
-        let end = machine.now + 10_000_000_000
+        // Half the time of a posted reply, because a short sleep of the machine counts.
+        let end = machine.timeAwake + 5_000_000_000
         let bytes = data(number, below(4) == 0 ? below(5_000) : 0)
         do throws(PortError) {
             if waits { try right.reply(with: bytes, before: after(500)) } else { try right.reply(with: bytes) }

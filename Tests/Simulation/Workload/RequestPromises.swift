@@ -15,7 +15,7 @@ final class RequestPromises {
         var replier: Process?
         /// Whether the reply was with its asker when the call returned.
         var isKept = false
-        /// The end of the time for which the reply may wait for room or a connection; nil for one that was sent at once.
+        /// The least time awake at which the reply may have found no room or connection; nil for one that was sent at once.
         var waitsUntil: UInt64?
         /// Whether a handler has failed, or will.
         var isFailing = false
@@ -63,7 +63,8 @@ final class RequestPromises {
 
     /// - Parameters:
     ///   - isKept: Whether the reply was sent by a ring. Others may end with their sender.
-    ///   - waitsUntil: The end of the time for which the reply may wait for room or a connection; nil for one that was sent.
+    ///   - waitsUntil: The least time awake at which the reply may have found no room or connection; nil for one that was
+    ///     sent.
     func replied(_ request: UInt32, isKept: Bool, waitsUntil: UInt64?) {
         machine.story.tell(machine) { "has replied to request \(request)" }
         requests[Int(request)].replier = machine.current.process
@@ -116,8 +117,8 @@ final class RequestPromises {
             }
         case .replyTooLarge:
             if !facts.hasRefusedReply { machine.fail("request \(request) got: \(error), and had no such reply") }
-        // “A reply that finds no room or connection for ten seconds is given up.” The machine may sleep meanwhile.
-        case .unanswered where facts.waitsUntil.map({ machine.now >= $0 }) ?? false: return
+        // “A reply that finds no room or connection for ten seconds is given up.”
+        case .unanswered where facts.waitsUntil.map({ machine.timeAwake >= $0 }) ?? false: return
         // Nobody finds the way to a process whose directory was removed.
         case .unanswered, .becameInvalid: if ports.isDirectoryLost, !facts.isKept { return }
         default: break
